@@ -110,7 +110,7 @@ class UNIO_API buffered_writer {
 
   /// Writes all that was taken.
   ///
-  /// Returns  nothing; bytes_transferred() is how many were written, also beside an error; the rest stays
+  /// Returns  nothing; bytes_transferred() is how many were written, also with an error; the rest stays
   /// Errors   as co_write()
   [[nodiscard]] task<io_result<void>> co_flush(deadline d = {});
 

@@ -34,7 +34,7 @@ template <class Buffers> struct io_request {
 
 /// The outcome of an operation: a value (for a transfer the buffers filled or drained, which may lie
 /// elsewhere than those passed in) or an error; and the number of bytes that moved, which has a meaning
-/// beside an error too. A single operation that moved bytes is a success, whatever stop or deadline raced it.
+/// with an error too. A single operation that moved bytes is a success, whatever stop or deadline raced it.
 ///
 /// Source  D2052R0 §4.1
 template <class T> class [[nodiscard]] io_result : public result<T> {

@@ -146,7 +146,7 @@ class UNIO_API io_multiplexer {
     return do_timeout_io(max_items, due(bound));
   }
 
-  /// Runs what was posted. Returns how many ran. Work posted meanwhile runs in a later call.
+  /// Runs what was posted. Returns how many ran. Work that these post runs in a later call.
   ///
   /// Errors  as complete_io()
   /// Source  D2052R0 §4.3.2

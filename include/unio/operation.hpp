@@ -1,4 +1,4 @@
-// unio/operation.hpp: the state of one operation, whoever runs it.
+// unio/operation.hpp: the state of one operation, on every driver.
 //
 // The life of an operation:
 //
@@ -92,7 +92,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
 
   /// Who will run it: its handle's multiplexer; otherwise `m` or, null, the calling thread's own.
   [[nodiscard]] io_multiplexer& chosen(io_multiplexer* m) const noexcept;
-  /// Ends it before it has begun: with a negative native code. Nobody is told. Preconditions: described.
+  /// Ends it before it has begun, with a negative native code, and calls no receiver. Preconditions:
+  /// described.
   void refuse(int native_code) noexcept;
 
   [[nodiscard]] driver::operation_faces const& faces() const noexcept { return *faces_; }
@@ -112,8 +113,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   void let_be_taken_unasked() noexcept { add(bit_takeable); }
   /// Acquire; pairs with the release in let_be_taken().
   [[nodiscard]] bool may_be_taken() const noexcept { return (load() & bit_takeable) != 0; }
-  /// True when nobody is to be told of an inline completion because the caller looks for it itself
-  /// (co_await).
+  /// True when an inline completion calls no receiver, because the caller looks for it itself (co_await).
   [[nodiscard]] bool is_quiet() const noexcept { return quiet_; }
   /// True for an operation that yields many values (multishot).
   [[nodiscard]] bool is_multishot() const noexcept { return multishot_; }
@@ -194,8 +194,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   [[nodiscard]] bool is_awaited() const noexcept { return awaited_; }
   void set_awaited(bool on) noexcept { awaited_ = on; }
 
-  /// Cancels an operation that is in flight, drives its multiplexer until it has finished, tells nobody, and
-  /// gives back what it had obtained. Called by the destructors of what holds an operation.
+  /// Cancels an operation that is in flight, drives its multiplexer until it has finished, calls no receiver,
+  /// and gives back what it had obtained. Called by the destructors of what holds an operation.
   void abandon() noexcept {
     if (is_in_flight(load())) [[unlikely]]
       abandon_in_flight();
@@ -253,7 +253,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   }
   // A single thread needs no read-modify-write; the atomic forms must not lose another thread's request.
   void set(std::uint32_t bits) noexcept;
-  // What another thread adds meanwhile may be lost.
+  // What another thread adds at the same time may be lost.
   void add(std::uint32_t bits) noexcept {
     state().store(state().load(std::memory_order_relaxed) | bits, std::memory_order_release);
   }

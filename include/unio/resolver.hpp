@@ -143,7 +143,7 @@ class UNIO_API resolver {
   /// The texts (TXT) of a name, each in one piece. They are any bytes.
   [[nodiscard]] task<io_result<std::vector<std::string>>> co_texts(std::string_view name, deadline d = {});
 
-  /// co_resolve(), blocking: drives the calling thread's own multiplexer meanwhile. Throws as run().
+  /// co_resolve(), blocking: drives the calling thread's own multiplexer while it waits. Throws as run().
   io_result<endpoint_list> resolve(std::string_view host, std::uint16_t port, deadline d = {},
                                    resolve_options options = {}) {
     return run(co_resolve(host, port, d, options));

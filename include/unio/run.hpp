@@ -31,7 +31,7 @@ template <class T>
 using task_outcome =
     std::expected<std::conditional_t<std::is_reference_v<T>, std::add_pointer_t<T>, T>, std::exception_ptr>;
 
-/// What a chain of coroutines has beside its executor.
+/// What a chain of coroutines has in addition to its executor.
 struct run_options {
   stop_token stop;                   ///< asks it to end
   frame_allocator* frames = nullptr; ///< see environment

@@ -218,7 +218,7 @@ inline constexpr socket_option<bool> multicast_loop{{detail::option_id::multicas
 /// Errors        EBADF, ENOTSOCK; ENOPROTOOPT or EOPNOTSUPP if the socket or the kernel has no such option;
 ///               EINVAL for a value out of range; ENAMETOOLONG for a text of more than 15 bytes, which the
 ///               kernel would cut; error::embedded_nul; EPERM without the right; as setsockopt(2)
-/// Concurrency   beside all operations in flight
+/// Concurrency   while any operations are in flight
 /// Cost          one system call; of the options that IPv4 and IPv6 have both, up to four
 UNIO_API result<void> set_option(handle& socket, socket_option<bool> o, bool on, std::string* why = nullptr);
 UNIO_API result<void> set_option(handle& socket, socket_option<int> o, int value, std::string* why = nullptr);

@@ -44,7 +44,7 @@ class stop_token {
 
 /// What a source calls on a request: the base of stop_callback. It must not move while it is attached.
 ///
-/// Thread safety  one thread at a time; the source may call it meanwhile
+/// Thread safety  one thread at a time; the source may call it at any time
 /// Lifetime       detached before it ends, unless it was called
 /// Cost           as stop_source
 class stop_node {

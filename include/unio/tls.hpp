@@ -37,7 +37,7 @@ namespace unio::inline v0_1 {
 ///                success: its record is finished first by the next write, co_flush() or co_shutdown()
 /// Destruction    of a coroutine in the middle of a transfer leaves unknown how much moved: that direction
 ///                then fails with connection_aborted
-/// Concurrency    one read and one write at a time, besides each other; not in parallel: on an executor of
+/// Concurrency    one read and one write at a time, which may both wait; not in parallel: on an executor of
 ///                one thread, or on a strand. A handshake is alone
 /// Lifetime       the transport outlives it; it outlives its operations; it does not move
 /// Cost           no allocation of ours after warm-up; a frame from the pool for a call that waits. A read

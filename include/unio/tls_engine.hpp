@@ -35,7 +35,7 @@ namespace unio::inline v0_1 {
 /// Thread safety  none: one call at a time. Any thread: nothing is kept in thread-local variables
 /// Lifetime       does not move. Keeps what it needs of its context
 /// Cost           blocks of the frame pool, only while there are bytes in them; what OpenSSL allocates. Two
-///                copies of each byte beside OpenSSL's own
+///                copies of each byte besides OpenSSL's own
 /// Size           below 400 bytes
 /// Source         RFC 8446, RFC 5246; SSL_read(3), BIO_meth_new(3)
 class UNIO_API tls_engine {
@@ -102,7 +102,7 @@ class UNIO_API tls_engine {
   [[nodiscard]] std::uint64_t input_count() const noexcept { return input_count_; }
 
   [[nodiscard]] bool has_output() const noexcept { return front_.size() + back_.size() != 0; }
-  /// What is to be sent next. Stays where it is until it was taken, whatever is called meanwhile.
+  /// What is to be sent next. Stays where it is until it was taken, whatever else is called.
   const_buffer output() noexcept;
   /// The first `n` bytes of output() were sent.
   void output_taken(std::size_t n) noexcept;

@@ -138,7 +138,7 @@ void strand_state::drain(work& w, bool run) noexcept {
 // The inner executor has ended.
 void strand_state::drop() noexcept {
   {
-    turn const here(*this); // dropping one work may destroy works behind it
+    turn const here(*this); // dropping one work may destroy later ones
     do {
       while (work* const w = pop()) (*w)(false);
     } while (!end_if_empty());

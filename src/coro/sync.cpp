@@ -203,7 +203,7 @@ bool permits::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
   return granted_or_queued(there, w, waiters_);
 }
 
-// It may have asked for more than those behind it.
+// It may have asked for more than those that come after it.
 void permits::removed(waiter&, std::uint32_t& word, waiter_list& woken) noexcept { serve(word, woken); }
 
 void permits::give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {

@@ -55,7 +55,7 @@ void children::stop_came(stop_node& n) noexcept {
 
 void children::abandon() noexcept {
   stop_listening();
-  left_.fetch_add(1, std::memory_order_relaxed); // a child that ends meanwhile is not the last
+  left_.fetch_add(1, std::memory_order_relaxed); // a child that ends before that is not the last
   stop_.request_stop();                          // all that are cancelled are waited for
 }
 

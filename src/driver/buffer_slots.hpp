@@ -46,14 +46,14 @@ class buffer_source {
   virtual void refill(buffer_slots& slots) noexcept = 0;
   /// The ring does not use them any more. `is_known`: nor does the kernel, and what it filled was taken.
   virtual void leave(buffer_slots& slots, bool is_known) noexcept = 0;
-  /// Nobody will read into its buffers any more: it waits for its slots to be given back.
+  /// No ring will read into its buffers any more: it waits for its slots to be given back.
   [[nodiscard]] virtual bool has_ended() const noexcept = 0;
 
  protected:
   ~buffer_source() = default;
 };
 
-/// The slots of one ring, and the queue through which its kernel is told of the buffers that stand in them.
+/// The slots of one ring, and the queue that offers the kernel the buffers in them.
 class buffer_slots {
  public:
   static constexpr unsigned most = 64;
@@ -99,7 +99,7 @@ class buffer_slots {
     publish();
   }
 
-  // What has arrived in a slot, and the slot that was filled after it, for whoever lists them.
+  // What has arrived in a slot, and the slot that was filled after it, for a caller's list.
   struct filled {
     std::uint32_t bytes = 0;
     std::uint16_t next = 0;

@@ -25,8 +25,8 @@
 //          true? then wake nobody                      look (seq_cst)
 //
 // If the poster reads true, its push comes before the lingerer's last look in the one order of the seq_cst
-// operations. Whoever takes a job looks for more afterwards, and wakes a thread for it. The sleep itself is
-// wake_gate's.
+// operations. A thread that takes a job looks for more afterwards, and wakes a thread for it. The sleep
+// itself is wake_gate's.
 //
 // tests/memory_model/jobs_test.cpp tries every execution of it that the memory model of C++ allows.
 
@@ -84,7 +84,7 @@ template <std::uint64_t Size, template <class> class Atomic = std::atomic> class
       }
     }
   }
-  /// False: it was popped. For whoever pushed it, before it pushes the same again.
+  /// False: it was popped. For the thread that pushed it, before it pushes the same again.
   bool take_back(job j, std::uint64_t where) noexcept {
     return cells_[where % Size].job_here.compare_exchange_strong(j, 0, std::memory_order_acq_rel);
   }

@@ -32,7 +32,7 @@ class doorbell {
   doorbell& operator=(doorbell const&) = delete;
   ~doorbell() { replace(-1); }
   void ring() noexcept;
-  /// No other thread may ring it meanwhile.
+  /// No other thread may ring it during this.
   void replace(int fd) noexcept;
   [[nodiscard]] int fd() const noexcept { return fd_; }
 

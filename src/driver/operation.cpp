@@ -161,7 +161,7 @@ void io_operation::run_blocking() noexcept {
   };
   if (own_multiplexer_ != nullptr)
     return untold([this] {
-      own_multiplexer_->join_in(); // this thread runs it meanwhile
+      own_multiplexer_->join_in(); // this thread runs it while it waits
       start();
       if (!finished()) multiplexer()->finish(*this);
     });

@@ -77,7 +77,7 @@ result<std::chrono::nanoseconds> outer_loop::before_wait() noexcept {
   driver::engine::outer_wait const w = e.before_outer_wait();
   if (w.error != 0) return refused(w.error);
   if (w.until == 0) return nanoseconds(0);
-  if (w.descriptor != driver_fd_) { // a ring that was forbidden meanwhile has gone
+  if (w.descriptor != driver_fd_) { // the ring was forbidden and has gone
     epoll_event unused{};
     if (driver_fd_ >= 0) sys::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, driver_fd_, &unused);
     driver_fd_ = -1;

@@ -19,7 +19,7 @@ struct question : work {
   question(engine& e, registry::describer d) noexcept : work(&answer), about(e), describe(d) {}
   static void answer(work& w, bool run) noexcept {
     auto& self = static_cast<question&>(w);
-    // The thread may have ended meanwhile, and another one run what was posted to it.
+    // The thread may have ended, and another one may run what was posted to it.
     if (run && self.about.run_by() == io_multiplexer::runner::this_thread)
       self.describe(self.about, self.text);
     self.answered.store(true, std::memory_order_release); // pairs with the acquire in dump_pending()

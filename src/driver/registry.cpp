@@ -158,7 +158,7 @@ void closing_member::called(work& w, bool run) noexcept {
   if (run) registry::answer(m);
 }
 
-// A thread may run more multiplexers than its own. No other thread ends them meanwhile.
+// A thread may run more multiplexers than its own. No other thread ends them during this.
 void registry::answer_for_this_thread() noexcept {
   for (;;) {
     closing_member* m = nullptr;

@@ -79,7 +79,7 @@ class turn {
 
   void push_later(io_operation& op) noexcept { later_.push(op); }
   void remove_later(io_operation& op) noexcept { later_.remove(op); }
-  /// Calls `perform` with each that was put off; what is put off meanwhile is for the next turn.
+  /// Calls `perform` with each that was put off; what is put off during this is for the next turn.
   template <class Perform> void perform_later_ones(Perform perform) noexcept {
     for (io_operation* const last = later_.last(); !later_.empty();) {
       io_operation& op = *later_.pop();
@@ -198,8 +198,8 @@ class turn {
       serve_one(*due_.pop(), deliver);
   }
 
-  /// Serves the queue in whole rounds: first all that is in it, each once, and then again what has come
-  /// behind it, as long as all of that fits into what is left of the budget. `due_first`: so many results
+  /// Serves the queue in whole rounds: first all that is in it, each once, and then again what has been
+  /// added, as long as all of that fits into what is left of the budget. `due_first`: so many results
   /// that moments have brought come before those of others. A long round calls `tick()` after each 64
   /// completions, if `ticks`. True: it has.
   template <class Bound, class Deliver, class Tick>

@@ -61,7 +61,7 @@ int copy_attributes(attributed from, attributed to, not_kept& lost) noexcept {
   for (char const* at = names; n > 0 && at < names + n; at += std::strlen(at) + 1) {
     if (is_skipped(at)) continue;
     auto const size = from.get(at, value, longest_list);
-    if (size == -ENODATA) continue; // removed meanwhile
+    if (size == -ENODATA) continue; // removed by another process
     std::int64_t const e = size < 0 ? size : to.set(at, value, static_cast<std::size_t>(size));
     if (e < 0) lost.attributes.fetch_add(1, std::memory_order_relaxed);
   }

@@ -93,7 +93,7 @@ int partial::lock() noexcept {
     if (e == 0) e = static_cast<int>(sys::fstat(of_, &s));
     if (e == 0 && (!S_ISREG(s.st_mode) || s.st_uid != ::geteuid())) e = -EPERM;
     if (e != 0) return e == -EAGAIN ? -EBUSY : e;
-    // The process that had it locked may have removed it meanwhile.
+    // The process that had it locked may have removed it.
     if (sys::fstatat(folder_, of_name_, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_dev == s.st_dev &&
         named.st_ino == s.st_ino)
       return 0;

@@ -8,8 +8,8 @@
 //              write the file, make the directory
 //   forget()   the directory is gone: has its name, or was removed. Removes the file
 //
-// A process that is killed leaves both, or one of them: a directory without its file is nobody's, and is not
-// continued; a file without its directory is written anew.
+// A process that is killed leaves both, or one of them: a directory without its file belongs to no copy, and
+// is not continued; a file without its directory is written anew.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// src/fs/tree.hpp: what the algorithms on trees share beside the crew.
+// src/fs/tree.hpp: what the algorithms on trees share besides the crew.
 
 #pragma once
 

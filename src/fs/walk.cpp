@@ -117,7 +117,7 @@ int walker::show(place& p, node& n, std::string_view name, entry_kind kind, std:
     struct statx s;
     unsigned const mask = options_.with_status ? status_mask : STATX_TYPE;
     auto const e = sys::statx(p.fd, name.data(), AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, mask, &s);
-    if (e == -ENOENT) return 0; // removed meanwhile
+    if (e == -ENOENT) return 0; // removed by another process
     if (e < 0) {
       fail(path(*p.w, n, name), "stat", e);
     } else {

@@ -45,7 +45,7 @@ template <class Address> endpoint from(Address const& a, std::size_t size = size
   return e;
 }
 
-// An abstract name has a NUL before it and is as long as the size says; a path has one behind it.
+// An abstract name has a NUL before it and is as long as the size says; a path has one at its end.
 result<endpoint> unix_address(std::string_view name, bool is_abstract) noexcept {
   if (name.empty()) return detail::to_error_code(-EINVAL);
   if (name.size() > endpoint::max_unix_path) return detail::to_error_code(-ENAMETOOLONG);

@@ -31,7 +31,7 @@ using sys::call;
 constexpr int signals = 64;               // of the kernel: _NSIG
 constexpr std::size_t kernel_set = 8;     // bytes of its sets of signals
 constexpr unsigned at_exec = 4;           // CLOSE_RANGE_CLOEXEC, Linux 5.11
-constexpr std::size_t stack_size = 32768; // the child's, in the parent's frame: the parent sleeps meanwhile
+constexpr std::size_t stack_size = 32768; // the child's, in the parent's frame, as the parent sleeps
 
 // As the kernel has it on the usual architectures: the disposition comes first, and zeros are the default.
 struct kernel_action {

@@ -17,7 +17,7 @@ struct process_state {
   bool is_ours = false;    ///< launched here, so removed here
   unsigned generation = 0; ///< of forks: in a forked child it is not a child any more
 
-  // Whoever asks the kernel holds the lock: the first one gets the status, and removes the process.
+  // A thread that asks the kernel holds the lock: the first one gets the status, and removes the process.
   sys::short_lock lock;
   bool has_ended = false; ///< and `status` says how
   exit_status status;

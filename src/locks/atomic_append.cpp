@@ -335,7 +335,7 @@ int atomic_append::state::append(request& r, detail::entity_list const& entities
   return -EIO;
 }
 
-// Makes the file end where a record may begin, so that a partial record does not make all behind it
+// Makes the file end where a record may begin, so that a partial record does not make all after it
 // unreadable. Alone, since all users append whole records only.
 int atomic_append::state::fill_up(request const& r, detail::waiting how) noexcept {
   if (int const e = byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how); e != 0)
@@ -541,7 +541,7 @@ void atomic_append::state::finish(request const& r) noexcept {
   hooks::step("unlock.unlocked");
 }
 
-// An unreported death would keep everything behind it from being forgotten: it is moved to the end, unless a
+// An unreported death would keep everything after it from being forgotten: it is moved to the end, unless a
 // request in between must get the report. Requests that come later are behind the copy and find both, until
 // the first is done.
 int atomic_append::state::carry_notes(request const& r, std::uint64_t from) noexcept {

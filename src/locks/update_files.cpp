@@ -202,7 +202,7 @@ int decision::load(int tree) noexcept {
   struct stat s;
   if (auto const e = sys::fstat(d.get(), &s); e < 0) return static_cast<int>(e);
   if (!S_ISREG(s.st_mode)) return native(error::not_a_lock_file);
-  if (s.st_nlink == 0) return 0; // completed meanwhile
+  if (s.st_nlink == 0) return 0; // another process has completed it
   if (int const e = check_attributes(s); e != 0) return e;
   auto const size = static_cast<std::size_t>(s.st_size);
   if (size < sizeof(header) || size > largest_decision) return native(error::damaged_lock_file);

@@ -1,9 +1,9 @@
-// The C library's look-ups cannot be stopped, so nobody waits for their threads: a job belongs to whoever
-// asked and to the thread together, and a thread is detached. A process that exits leaves them behind.
+// The C library's look-ups cannot be stopped, so no code waits for their threads: a job belongs to the caller
+// and the thread together, and a thread is detached. A process that exits leaves them.
 //
-//   asked ─► queued ─► running ─► done: the event is set ─► whoever asked resumes
-//              │          └─ nobody waits any more: the result is dropped
-//              └─ nobody waits any more: it is not begun
+//   asked ─► queued ─► running ─► done: the event is set ─► the caller resumes
+//              │          └─ the caller waits no more: the result is dropped
+//              └─ the caller waits no more: it is not begun
 
 #include "net/libc.hpp"
 
@@ -180,7 +180,7 @@ class threads {
   int running_ = 0;
 };
 
-// Waits for a job; if whoever waits is stopped or destroyed, nobody wants it any more.
+// Waits for a job. If the wait is stopped or destroyed, the job is not wanted any more.
 class wanted {
  public:
   explicit wanted(std::shared_ptr<job> j) noexcept : job_(std::move(j)) {}

@@ -1,4 +1,4 @@
-// src/net/own_lock.hpp: a lock that a forked child finds open, whoever held it in the parent.
+// src/net/own_lock.hpp: a lock that a forked child finds open, whichever thread of the parent held it.
 
 #pragma once
 

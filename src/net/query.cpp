@@ -25,7 +25,7 @@ const_buffer buffer_of(std::span<std::byte const> bytes) noexcept { return {byte
 
 bool is_open(asked const& q) noexcept { return !is_final(q.known); }
 
-// What concerns this host and not a server: nobody could be asked.
+// What concerns this host and not a server: no server could be asked.
 bool is_local(std::error_code e) noexcept {
   return e == std::errc::too_many_files_open || e == std::errc::too_many_files_open_in_system ||
          e == std::errc::no_buffer_space || e == std::errc::not_enough_memory ||

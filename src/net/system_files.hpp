@@ -60,7 +60,7 @@ class system_files {
   explicit system_files(resolver_options const& options) noexcept : options_(options) {}
   /// If they are fresh; otherwise null.
   std::shared_ptr<settings const> if_fresh() noexcept;
-  /// Reads what has changed, and blocks meanwhile.
+  /// Reads what has changed. Blocks.
   std::shared_ptr<settings const> now();
   /// The same, letting others run after each piece. `limit` is a moment, none, or zero.
   ///

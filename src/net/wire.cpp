@@ -165,7 +165,7 @@ verdict read_names(std::span<std::byte const> answer, endpoint const& of, std::v
                                           static_cast<int>(address.size()), family, &found.first);
   if (status != ARES_SUCCESS) return verdict_of(status);
   auto const add = [&](char const* name) {
-    // Whoever owns an address decides what its name is: only what could be the name of a host is passed on.
+    // The owner of an address decides what its name is: only what could be the name of a host is passed on.
     if (into.size() != most_names && what_is_wrong_with(name) == nullptr &&
         std::ranges::find(into, name) == into.end())
       into.emplace_back(name);
@@ -211,7 +211,7 @@ std::span<std::byte const> address_bytes(endpoint const& of) noexcept {
 }
 
 endpoint ipv4_of_number(std::string_view text, std::uint16_t port) noexcept {
-  // inet_aton(3) would also take what has a blank and anything else behind it.
+  // inet_aton(3) would also take what is followed by a blank and anything else.
   char digits[256];
   if (text.size() >= sizeof(digits) || text.find_first_not_of("0123456789abcdefABCDEFxX.") != text.npos)
     return {};

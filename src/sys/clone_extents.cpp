@@ -157,7 +157,7 @@ class copier {
       auto const n = static_cast<std::size_t>(std::min(end - at, static_cast<std::int64_t>(c_.buffer_bytes)));
       std::int64_t const got = read_at(c_.buffer, n, at);
       if (got < 0) return static_cast<int>(got);
-      if (got == 0) { // it has become shorter meanwhile
+      if (got == 0) { // it has become shorter
         truncated_ = true;
         return 0;
       }
@@ -298,7 +298,7 @@ int next_data(int fd, std::int64_t at, std::int64_t end, std::int64_t& first, st
   first = data;
   std::int64_t const hole = sys::lseek(fd, data, SEEK_HOLE);
   if (hole < 0 && hole != -ENXIO) return static_cast<int>(hole);
-  if (hole > data) last = std::min(hole, end); // otherwise it became shorter meanwhile
+  if (hole > data) last = std::min(hole, end); // otherwise it became shorter
   return 0;
 }
 

@@ -106,7 +106,7 @@ inline void note_duplicate(int copy, int original) noexcept {
 // The count of what is in flight belongs to one process: what a child of fork finds there is its parent's,
 // and never ends in the child. So the upper half says whose it is, by fork_generation().
 inline constexpr std::uint64_t count_mask = (1ULL << 31) - 1;
-/// Beside the count: a thread waits until it is 0.
+/// A bit next to the count: a thread waits until the count is 0.
 inline constexpr std::uint64_t awaited_bit = 1ULL << 31;
 
 inline std::uint64_t none_in_flight() noexcept { return std::uint64_t{fork_generation()} << 32; }

@@ -13,7 +13,7 @@ namespace unio::inline v0_1::sys {
 /// Linux 6.7, include/uapi/linux/io_uring.h (IORING_OP_READ_MULTISHOT).
 inline constexpr std::uint8_t op_read_multishot = 49;
 
-// Relaxed: whoever tries finds the same.
+// Relaxed: each thread that tries finds the same.
 inline constinit std::atomic<bool> kernel_receives_many{false};
 inline constinit std::atomic<bool> kernel_reads_many{false};
 

@@ -11,7 +11,7 @@
 
 namespace unio::inline v0_1::sys {
 
-/// False where there is another thread, or nobody can tell (The GNU C Library Manual, Single-Threaded).
+/// False where there is another thread, or it is not known (The GNU C Library Manual, Single-Threaded).
 inline bool is_only_thread() noexcept {
 #if __has_include(<sys/single_threaded.h>)
   return __libc_single_threaded != 0;
@@ -21,8 +21,8 @@ inline bool is_only_thread() noexcept {
 }
 
 /// For a few instructions at a time; a thread that waits long lets the holder run. While there is but one
-/// thread nobody can hold it, and the exchange, a third of what lending a buffer costs, is left out: a thread
-/// that the holder starts finds it held.
+/// thread no other can hold it, and the exchange, a third of what lending a buffer costs, is left out: a
+/// thread that the holder starts finds it held.
 class short_lock {
  public:
   void lock() noexcept {

@@ -7,10 +7,11 @@
 
 namespace unio::inline v0_1::testing {
 
-/// Draws in place of all sources: 0 … bound - 1. `ordinary` is what does nothing unusual. Null: nobody does.
+/// Draws in place of all sources: 0 … bound - 1. `ordinary` is what does nothing unusual. Null: the sources
+/// themselves.
 using drawer = std::uint64_t (*)(std::uint64_t bound, std::uint64_t ordinary) noexcept;
 extern constinit drawer on_draw;
-/// Is told, in words, what a draw has led to. Null: nobody.
+/// Gets, in words, what a draw has led to. Null: not wanted.
 using teller = void (*)(char const* what) noexcept;
 extern constinit teller on_story;
 

@@ -28,8 +28,8 @@ static_assert(sizeof(tls_engine) < 400 && sizeof(tls_context) == 16);
 
 namespace {
 
-// Beside the bytes of a record: its header, number, tag and padding. RFC 5246 §6.2.3 allows 2,048 and a
-// header; what OpenSSL makes is below 512 with an empty record before it
+// In addition to the bytes of a record: its header, number, tag and padding. RFC 5246 §6.2.3 allows 2,048 and
+// a header; what OpenSSL makes is below 512 with an empty record before it
 // (SSL_OP_DONT_INSERT_EMPTY_FRAGMENTS).
 constexpr std::size_t record_overhead = 512;
 // What reads may make the protocol answer above output_limit: some hundred updates of keys.

@@ -1,9 +1,9 @@
-// tls_stream: an engine over a transport. Each direction of the transport has a mutex; whoever holds it moves
-// bytes for all.
+// tls_stream: an engine over a transport. Each direction of the transport has a mutex; its holder moves bytes
+// for all.
 //
-//   reads     wait for input. What they make the engine say is sent by whoever writes, or, if nobody does, by
-//             the read itself as far as that needs no waiting: RFC 8446 §4.6.3 asks for an answer only before
-//             the next data
+//   reads     wait for input. What they make the engine say is sent by a write that is under way, or
+//             else by the read itself as far as that needs no waiting: RFC 8446 §4.6.3 asks for an answer
+//             only before the next data
 //   writes    wait for output to be taken. They need input only where the peer has sent a half of a message
 //             that OpenSSL wants whole (a ticket in two records)
 //

@@ -29,7 +29,7 @@ namespace unio::inline v0_1::detail {
 /// Blocks one thread until any thread wakes it.
 class blocker {
  public:
-  /// Blocks; or, if `m` is not null, runs that meanwhile. Errors: as m->run(); then it was not woken.
+  /// Blocks; or, if `m` is not null, runs that until woken. Errors: as m->run(); then it was not woken.
   UNIO_API result<void> wait(io_multiplexer* m = nullptr) noexcept;
   /// Once. This object may be destroyed before it returns.
   UNIO_API void wake() noexcept;

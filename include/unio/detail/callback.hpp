@@ -7,7 +7,7 @@
 
 namespace unio::inline v0_1::detail {
 
-/// What an operation with a handler needs beside itself: its turn on an executor, and its stop callback. Not
+/// What an operation with a handler needs in addition: its turn on an executor, and its stop callback. Not
 /// a template (src/coro/callback.cpp). It precedes the operation: see set_atomic(). An operation may be
 /// `work` itself, privately: what is this one's is reached by way of this class.
 class calling_back : public work, public stop_node {

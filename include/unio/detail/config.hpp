@@ -1,5 +1,5 @@
-// unio/detail/config.hpp: what compilers and their options can do, and assertions. The only public header
-// with conditional compilation beside config.hpp, standard.hpp and execution.hpp.
+// unio/detail/config.hpp: what compilers and their options can do, and assertions. Of the public
+// headers only config.hpp, standard.hpp and execution.hpp have conditional compilation, too.
 
 #pragma once
 

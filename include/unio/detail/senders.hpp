@@ -49,7 +49,7 @@ template <class Env> struct place_of {
   static constexpr bool is_own = is_own_scheduler<scheduler>;
   /// It is started by other code, of which only that code knows whether it runs a multiplexer.
   static constexpr bool is_foreign = !is_own && !std::is_null_pointer_v<scheduler>;
-  /// Other code waits, and offers turns of its thread meanwhile.
+  /// Other code waits, and offers turns of its thread.
   static constexpr bool delegates = !std::is_null_pointer_v<delegation> && !is_own_scheduler<delegation>;
 
   /// The multiplexer of its scheduler; null if it names none of unio's.

@@ -92,7 +92,7 @@ template <> class UNIO_API tracked_wait<true> {
   [[nodiscard]] std::coroutine_handle<> coroutine() const noexcept { return coroutine_; }
   [[nodiscard]] char const* what() const noexcept { return what_; }
   [[nodiscard]] std::int64_t started_ns() const noexcept { return started_ns_; }
-  /// Calls `f(argument, wait)` for all, oldest first. They stay suspended meanwhile.
+  /// Calls `f(argument, wait)` for all, oldest first. They stay suspended until it returns.
   static void for_each(void (*f)(void* argument, tracked_wait const& w), void* argument);
 
  private:

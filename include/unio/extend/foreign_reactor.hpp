@@ -65,7 +65,7 @@ class foreign_watch {
   friend struct driver::foreign_access;
   foreign_watch* next_ = nullptr; // of all that are added
   foreign_watch* previous_ = nullptr;
-  foreign_watch* next_waiting_ = nullptr; // of those that the ring is to be told of
+  foreign_watch* next_waiting_ = nullptr; // of those that the ring is to get
   foreign_transfer* transfers_ = nullptr; // that wait for it to be ready
   void const* armed_by_ = nullptr;        // the thread that told it last
   int fd_ = -1;
@@ -84,7 +84,7 @@ class foreign_watch {
   std::atomic<std::uint32_t> changes_{0}; // how often it has reported
 };
 
-/// What a transfer does, as the kernel is told of it: the layout and the values are those of io_uring_sqe, in
+/// What a transfer does, as the kernel gets it: the layout and the values are those of io_uring_sqe, in
 /// <linux/io_uring.h>. `user_data` is the reactor's.
 struct foreign_entry {
   std::uint8_t opcode;
@@ -137,7 +137,7 @@ class foreign_transfer {
   friend struct driver::foreign_access;
   foreign_transfer* next_transfer_ = nullptr; // of all that are under way
   foreign_transfer* previous_transfer_ = nullptr;
-  foreign_transfer* next_queued_ = nullptr; // of those that the ring is to be told of, or that are over
+  foreign_transfer* next_queued_ = nullptr; // of those that the ring is to get, or that are over
   driver::foreign_transfers* owner_ = nullptr;
   foreign_watch* watch_ = nullptr; // of its descriptor; null: a file's
   foreign_entry entry_;

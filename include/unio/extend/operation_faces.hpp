@@ -181,8 +181,8 @@ struct operation_faces {
   /// Of several that a kernel performs on one object it wakes one at a time, which may be one that it is to
   /// forget. So where another thread may take it, it only waits for readiness there.
   bool waits_in_line = false;
-  /// Whether its call changes the directory fd(), whose lock the kernel holds meanwhile: workers make such
-  /// calls on one directory one after the other.
+  /// Whether its call changes the directory fd(), whose lock the kernel holds during the call: workers make
+  /// such calls on one directory one after the other.
   bool changes_directory = false;
 
   /// Nothing of what few need: it has one descriptor, which stays the same, waits for that or for nothing,

@@ -49,7 +49,8 @@ template <class Reached> void engine::reach(Reached reached) noexcept {
   (void)reach(reached, [] {});
 }
 
-// What was delivered to others meanwhile is credited to the next complete_io() or run(), whose caller counts.
+// What was delivered to others during this is credited to the next complete_io() or run(), whose caller
+// counts.
 template <class Failed> void engine::take_to_end(io_operation& op, Failed failed) noexcept {
   bool const had_value = op.completed();
   int const values = reach([&] { return op.finished(); }, failed);

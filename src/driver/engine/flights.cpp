@@ -8,8 +8,8 @@
 
 namespace unio::inline v0_1::driver {
 
-// What has lately always succeeded has no more in it than it must, and calls nothing but what it ends with;
-// what it leaves out, and what is rare, is done by the functions behind it.
+// Fast path for operations whose recent attempts all succeeded. It ends in one tail call; everything rare is
+// in other functions.
 void engine::start(io_operation& op) noexcept {
   if (op.is_atomic())
       [[unlikely]] // by another thread, perhaps, which must not look at anything of this one's

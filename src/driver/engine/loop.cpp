@@ -51,7 +51,7 @@ int engine::bind() noexcept {
 
 // ---- a turn -----------------------------------------------------------------------------------------------
 
-// Takes in all that the kernel has; with `timers`, what is due meanwhile is delivered in between. Returns 0
+// Takes in all that the kernel has; with `timers`, what becomes due is delivered in between. Returns 0
 // or a negative native code.
 [[gnu::always_inline]] inline int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
   int r = reap(until);
@@ -260,7 +260,7 @@ void engine::serve_due(bound const& b) noexcept {
   turn_.serve_due(b, [this](io_operation& op) { deliver(op); });
 }
 
-// Returns how much posted work it has run meanwhile.
+// Returns how much posted work it has run in between.
 int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
   int ran = 0;
   bool const was_long = turn_.serve(

@@ -18,7 +18,7 @@ engine::outer_wait engine::before_outer_wait() noexcept {
   if (int const e = ensure_bound(); e != 0) return {e, -1, 0};
   backend const* const asked = backend_.get();
   int const fd = backend_->wait_descriptor();
-  if (fd < 0) return {change_backend(fd), -1, 0}; // a ring that was forbidden meanwhile
+  if (fd < 0) return {change_backend(fd), -1, 0}; // the ring was forbidden
   outer_wait const now_already{0, fd, 0};
   take_messages();
   if (turn_.has_ready() || turn_.has_inline() || has_posted()) return now_already;

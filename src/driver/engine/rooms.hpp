@@ -39,7 +39,7 @@ inline io_operation* oldest_on(descriptor const& d) noexcept {
   return op;
 }
 
-/// Made of other operations, which wait in its stead.
+/// Made of other operations: they wait, and it waits for them.
 inline bool has_members(io_operation const& op) noexcept { return op.faces().member != nullptr; }
 
 /// When it is to be looked at: its deadline, or what it waits for. Preconditions: begun.

@@ -18,7 +18,7 @@ class foreign_transfers;
 /// Where a transfer is. Changed under the reactor's lock, but by the worker that has it.
 enum class transfer_place : std::uint32_t {
   idle,        ///< not started, or reported
-  queued,      ///< the ring is to be told of it
+  queued,      ///< the ring is to get it
   in_kernel,   ///< the ring has it
   waiting,     ///< for its descriptor to be ready
   with_worker, ///< a worker has it, or will
@@ -126,7 +126,7 @@ class foreign_driver {
   [[nodiscard]] virtual bool makes_transfers() const noexcept { return false; }
   /// Its place becomes `queued`.
   virtual void start(foreign_transfer&) noexcept {}
-  /// Its place is `queued` or `in_kernel`. True: the kernel will not be told of it. Otherwise it is over
+  /// Its place is `queued` or `in_kernel`. True: the kernel will not get it. Otherwise it is over
   /// soon, as every transfer that the kernel has.
   virtual bool cancel(foreign_transfer&) noexcept { return false; }
   /// Whether what was added, armed or started waits for wait() to be called. By other threads too.

@@ -1,4 +1,4 @@
-// src/driver/foreign/transfers.hpp: the transfers of a foreign_reactor, whoever makes them.
+// src/driver/foreign/transfers.hpp: the transfers of a foreign_reactor, made by a ring, a worker or here.
 //
 //             ┌── queued ──► in_kernel ──┐
 //   idle ──►──┤   (a driver that can)    ├──► over ──► idle
@@ -62,7 +62,7 @@ class foreign_transfers {
   static bool make_at_once(foreign_transfer& t) noexcept;
   /// For the thread that runs the reactor. seq_cst: see inbox::empty().
   [[nodiscard]] bool has_reports() const noexcept { return reports_ != nullptr || !over_.empty(); }
-  /// It is over, of whoever has it. From here on it may be gone.
+  /// It is over, wherever it was made. From here on it may be gone.
   void finish(foreign_transfer& t, std::int64_t result) noexcept {
     finish_awake(t, result);
     sleeper_.wake_if_asleep();

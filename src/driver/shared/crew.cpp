@@ -189,7 +189,7 @@ void crew::wake_all() noexcept {
   for (slot& s : slots()) with_engine(s, [](engine& e) { e.wake(); });
 }
 
-// The lock keeps the engine from being destroyed meanwhile.
+// The lock keeps the engine from being destroyed.
 template <class F> void crew::with_engine(slot& s, F f) noexcept {
   s.engine_lock.lock();
   if (engine* const e = s.others_engine(); e != nullptr) f(*e);

@@ -1,8 +1,8 @@
 // src/driver/shared/crew.hpp: the threads that run one multiplexer together, and the work posted to them.
 //
-// Each thread has a slot: an inbox, into which any thread pushes with one compare-and-exchange, and behind it
-// a queue under a lock that is held for a few instructions; and a stack of what its thread forks. Two more
-// slots belong to no thread: one takes what threads post that run nothing here, one what is new.
+// Each thread has a slot: an inbox, into which any thread pushes with one compare-and-exchange, and
+// after it a queue under a lock that is held for a few instructions; and a stack of what its thread forks.
+// Two more slots belong to no thread: one takes what threads post that run nothing here, one what is new.
 //
 //   post, by a thread of the multiplexer ──► its own slot ──┐                   ┌─ runs it, one by one
 //                                                           ├──► a slot's queue ┤
@@ -22,7 +22,7 @@
 // flight and what is queued: two stores. From these follows the level to which all that lie below are filled.
 // A thread above it leaves what is new to the others, for a millisecond; those that have not come round by
 // then (they compute, or do not run the multiplexer now) are passed over until they do. Those that were
-// asleep have longer: they come as soon as they get a processor. A thread that would sleep meanwhile sleeps
+// asleep have longer: they come as soon as they get a processor. A thread that would sleep until then sleeps
 // no longer than that. So if a thread sleeps without a bound it has seen that nothing is new, and what is
 // spawned later calls one that sleeps (wake_gate.hpp), which begins it or sleeps with a bound.
 //

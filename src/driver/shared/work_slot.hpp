@@ -13,8 +13,8 @@
 
 namespace unio::inline v0_1::driver {
 
-/// An inbox, into which any thread pushes with one compare-and-exchange, and behind it a queue under a lock
-/// that is held for a few instructions. Beside them a stack, onto which its thread pushes. A thread that
+/// An inbox, into which any thread pushes with one compare-and-exchange, after it a queue under a lock that
+/// is held for a few instructions, and a stack, onto which its thread pushes. A thread that
 /// posts one thing at a time to itself takes it without the lock.
 class alignas(64) work_slot {
  public:

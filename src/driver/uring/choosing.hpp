@@ -1,5 +1,5 @@
-// src/driver/uring/choosing.hpp: memory that a ring's kernel is told of: of which it chooses what it reads
-// into, and whose pages it knows.
+// src/driver/uring/choosing.hpp: memory that a ring's kernel knows: buffers from which it chooses, and
+// registered memory.
 
 #pragma once
 

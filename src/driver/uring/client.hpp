@@ -116,7 +116,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
     bool const may_sleep = until != 0;
     bool sleeps = may_sleep && doorbell_armed_ && to_submit_.empty() && to_cancel_.empty() &&
                   !completions_waiting() && !e.before_sleep();
-    // Operations that prepare() refused may have completed meanwhile; their results are with the engine.
+    // Operations that prepare() refused may have completed; their results are with the engine.
     if (sleeps && e.has_ready()) {
       e.after_sleep();
       sleeps = false;

@@ -109,7 +109,7 @@ class foreign_uring final : public foreign_driver {
 
   int wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n,
            std::size_t& found) noexcept override {
-    // From here on whoever gives an order sees that this thread is to be woken, or this sees the order.
+    // From here on a thread that gives an order sees that this one is to be woken, or this sees the order.
     if (has_orders_.load(std::memory_order_seq_cst) || !bell_is_armed_) [[unlikely]] {
       if (int const e = requests_.begin(); e < 0) return e;
       if (!submit_orders(events, n, found) || found != 0) timeout_ns = 0;
@@ -277,7 +277,7 @@ class foreign_uring final : public foreign_driver {
     if (foreign_tag::find(tag) != &w) return;
     foreign_access::armed(w) &= static_cast<std::uint8_t>(~bit_of(foreign_tag::extra(tag)));
     if (result >= 0 || result == -ECANCELED || result == -ENOMEM) return order(w);
-    // It cannot be watched, as its number was closed without a word. Whoever waits is to see that.
+    // It cannot be watched, because its number was closed without a word. Its waits are to see that.
     foreign_access::reports(w) = POLLERR;
     foreign_access::interest(w) = 0;
     order(w);

@@ -95,8 +95,8 @@ class ring_transfers {
       first_ = &owned;
     }
   }
-  /// For a thread that cancels: until the kernel was told of all that is filled in, after which it looks for
-  /// no descriptor by its number. At most as long as it takes another thread to submit them.
+  /// For a thread that cancels: until the kernel has taken all entries that are filled in. After that it
+  /// looks up no descriptor by its number. At most as long as it takes another thread to submit them.
   void await_taken() noexcept {
     while (is_entering_.load(std::memory_order_acquire) &&
            !ring_.has_taken(until_.load(std::memory_order_relaxed)))
@@ -115,7 +115,7 @@ class ring_transfers {
       result = -ECANCELED;
     }
     if (foreign_watch* const w = foreign_access::watch(t); w != nullptr) {
-      // Of a descriptor that does not block: whoever started it knows that.
+      // The caller knows that the descriptor does not block.
       if (receives(foreign_access::entry(t)))
         foreign_access::expects(*w) = (flags & IORING_CQE_F_SOCK_NONEMPTY) != 0;
     } else if (result == -EAGAIN && !is_cancelled) {

@@ -51,7 +51,7 @@ int add_file(file_pointer f, bool closes_on_exec, int least = 0) noexcept;
 /// A new description of the world's descriptor `in_world` (or an error, which it returns).
 int add_descriptor(std::int64_t in_world, bool closes_on_exec, bool is_nonblocking) noexcept;
 void put_file(int fd, file_pointer f, bool closes_on_exec);
-/// Takes the number from the simulation; the real one behind it stays.
+/// Takes the number from the simulation; the real descriptor stays.
 void drop_file(int fd) noexcept;
 [[nodiscard]] bool closes_on_exec(int fd) noexcept;
 void set_closes_on_exec(int fd, bool does) noexcept;

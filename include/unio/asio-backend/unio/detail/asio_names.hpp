@@ -9,7 +9,7 @@
 //                      ├─ the resolver cancels: posted with operation_aborted; the answer finds no operation
 //                      └─ the context ends: destroyed; likewise
 //
-// Whoever takes an operation from the list, under its lock, is who ends it.
+// The thread that takes an operation from the list, under its lock, ends it.
 //
 // C++11, as Asio is.
 
