@@ -144,18 +144,17 @@ class UNIO_API datagram_handle : public handle {
   static result<datagram_handle> adopt(int fd) noexcept;
 
   /// receive_from, try_receive_from, …, co_receive_from, …: see async_receive_from.
-  UNIO_VERB_FORMS(receive_from, async_receive_from, (mutable_buffers into, datagram_info& info), into,
-                  detail::filled(info))
+  UNIO_VERB_FORMS(receive_from, async_receive_from, (mutable_buffers, into), (datagram_info&, info))
   /// See async_send_to.
-  UNIO_VERB_FORMS(send_to, async_send_to, (send_description const& how, const_buffers bytes), how, bytes)
+  UNIO_VERB_FORMS(send_to, async_send_to, (send_description const&, how), (const_buffers, bytes))
   /// See async_receive_batch.
-  UNIO_VERB_FORMS(receive_batch, async_receive_batch, (std::span<received_datagram> batch), batch)
+  UNIO_VERB_FORMS(receive_batch, async_receive_batch, (std::span<received_datagram>, batch))
   /// See async_send_batch.
-  UNIO_VERB_FORMS(send_batch, async_send_batch, (std::span<datagram_to_send> batch), batch)
+  UNIO_VERB_FORMS(send_batch, async_send_batch, (std::span<datagram_to_send>, batch))
   /// See async_receive_error.
-  UNIO_VERB_FORMS(receive_error, async_receive_error, ())
+  UNIO_VERB_FORMS(receive_error, async_receive_error)
   /// See async_shutdown. Of sequenced Unix sockets, and of connected ones, where it ends waiting receives.
-  UNIO_VERB_FORMS(shutdown, async_shutdown, (side which), which)
+  UNIO_VERB_FORMS(shutdown, async_shutdown, (side, which))
 
   /// Connects it, or connects it to another. Never waits: a Unix peer with a full queue of connections is
   /// EAGAIN. Errors: as connect(2).
@@ -214,13 +213,12 @@ struct datagram_pair {
   datagram_handle second;
 };
 
-UNIO_SENDER_FORMS(async_receive_from, (datagram_handle & h, mutable_buffers into, datagram_info& info), h,
-                  into, info)
-UNIO_SENDER_FORMS(async_send_to, (datagram_handle & h, send_description const& how, const_buffers bytes), h,
-                  how, bytes)
-UNIO_SENDER_FORMS(async_receive_batch, (datagram_handle & h, std::span<received_datagram> batch), h, batch)
-UNIO_SENDER_FORMS(async_send_batch, (datagram_handle & h, std::span<datagram_to_send> batch), h, batch)
-UNIO_SENDER_FORMS(async_receive_error, (datagram_handle & h), h)
+UNIO_SENDER_FORMS(async_receive_from, (datagram_handle&, h), (mutable_buffers, into), (datagram_info&, info))
+UNIO_SENDER_FORMS(async_send_to, (datagram_handle&, h), (send_description const&, how),
+                  (const_buffers, bytes))
+UNIO_SENDER_FORMS(async_receive_batch, (datagram_handle&, h), (std::span<received_datagram>, batch))
+UNIO_SENDER_FORMS(async_send_batch, (datagram_handle&, h), (std::span<datagram_to_send>, batch))
+UNIO_SENDER_FORMS(async_receive_error, (datagram_handle&, h))
 
 } // namespace unio
 

@@ -34,8 +34,7 @@ class UNIO_API directory_handle : public path_handle {
   static result<directory_handle> adopt(int fd) noexcept;
 
   /// read, try_read, …, co_read, …: see async_read_directory.
-  UNIO_VERB_FORMS(read, async_read_directory, (mutable_buffer buffer, directory_filter filter), buffer,
-                  filter)
+  UNIO_VERB_FORMS(read, async_read_directory, (mutable_buffer, buffer), (directory_filter, filter))
   /// Lists all that fits. See async_read_directory.
   io_result<directory_listing> read(mutable_buffer buffer) noexcept { return read(buffer, {}); }
   /// The next read begins anew, and sees what the directory has then. There is no other seeking: positions
@@ -48,7 +47,7 @@ class UNIO_API directory_handle : public path_handle {
   [[nodiscard]] result<directory_handle> clone() const noexcept;
 
   /// barrier, try_barrier, …: names that were made, renamed or removed in it are durable. See async_barrier.
-  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind what), what)
+  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind, what))
   io_result<void> barrier() noexcept { return barrier(barrier_kind::wait_all); }
 
  private:

@@ -61,34 +61,31 @@ class UNIO_API file_handle : public io_handle {
   /// Its length in bytes, by a call that may wait. Errors: as fstat(2).
   [[nodiscard]] result<extent_type> maximum_extent() const noexcept;
   /// The same in every style: see async_maximum_extent.
-  UNIO_VERB_FORMS(maximum_extent, async_maximum_extent, ())
+  UNIO_VERB_FORMS(maximum_extent, async_maximum_extent)
   /// Sets its length: see async_truncate.
-  UNIO_VERB_FORMS(truncate, async_truncate, (extent_type size), size)
+  UNIO_VERB_FORMS(truncate, async_truncate, (extent_type, size))
   /// Makes a range read as zero and gives its storage back: see async_zero.
-  UNIO_VERB_FORMS(zero, async_zero, (extent_type offset, extent_type bytes), offset, bytes)
+  UNIO_VERB_FORMS(zero, async_zero, (extent_type, offset), (extent_type, bytes))
   /// Keeps storage for a range: see async_allocate.
-  UNIO_VERB_FORMS(allocate, async_allocate, (extent_type offset, extent_type bytes, allocation how), offset,
-                  bytes, how)
+  UNIO_VERB_FORMS(allocate, async_allocate, (extent_type, offset), (extent_type, bytes), (allocation, how))
   /// Says how a range will be used: see async_advise.
-  UNIO_VERB_FORMS(advise, async_advise, (extent_type offset, extent_type bytes, access_advice what), offset,
-                  bytes, what)
+  UNIO_VERB_FORMS(advise, async_advise, (extent_type, offset), (extent_type, bytes), (access_advice, what))
   /// Starts writing a range to the device; never durable: see async_write_back.
-  UNIO_VERB_FORMS(write_back, async_write_back, (extent_type offset, extent_type bytes), offset, bytes)
+  UNIO_VERB_FORMS(write_back, async_write_back, (extent_type, offset), (extent_type, bytes))
   /// Where there is data: see async_extents.
-  UNIO_VERB_FORMS(extents, async_extents, (std::span<file_extent> into, extent_type from), into, from)
+  UNIO_VERB_FORMS(extents, async_extents, (std::span<file_extent>, into), (extent_type, from))
   /// Copies a range into another file, by sharing if possible: see async_clone_extents.
-  UNIO_VERB_FORMS(clone_extents_to, async_clone_extents,
-                  (extent_type offset, extent_type bytes, io_handle& to, extent_type to_offset), offset,
-                  bytes, to, to_offset)
+  UNIO_VERB_FORMS(clone_extents_to, async_clone_extents, (extent_type, offset), (extent_type, bytes),
+                  (io_handle&, to), (extent_type, to_offset))
   /// What direct transfers have to be multiples of; zeros if the file has none, or the kernel does not say
   /// (before Linux 6.1). Errors: as statx(2).
   [[nodiscard]] result<io_alignment> direct_alignment() const noexcept;
 
   /// lock_range, try_lock_range, try_lock_range_for, …, co_lock_range, …: see async_lock_range.
-  UNIO_VERB_FORMS(lock_range, async_lock_range, (extent_type offset, extent_type bytes, lock_kind kind),
-                  offset, bytes, kind)
+  UNIO_VERB_FORMS(lock_range, async_lock_range, (extent_type, offset), (extent_type, bytes),
+                  (lock_kind, kind))
   /// lock_file, try_lock_file, try_lock_file_for, …, co_lock_file, …: see async_lock_file.
-  UNIO_VERB_FORMS(lock_file, async_lock_file, (lock_kind kind), kind)
+  UNIO_VERB_FORMS(lock_file, async_lock_file, (lock_kind, kind))
 
   /// A second handle on the same open description, with which it shares the position. No multiplexer is set
   /// on it, and closing it removes no name. Errors: EMFILE; EBADF if it is closed.

@@ -104,14 +104,14 @@ class UNIO_API foreign_handle : public handle {
   [[nodiscard]] int watched() const noexcept { return is_open() ? watched_ : -1; }
 
   /// wait, try_wait, …, co_wait, …: see async_wait_ready.
-  UNIO_VERB_FORMS(wait, async_wait_ready, (readiness_set what), what)
+  UNIO_VERB_FORMS(wait, async_wait_ready, (readiness_set, what))
 
  private:
   foreign_handle(int fd, int watched) noexcept : handle(fd, handle_kind::event), watched_(watched) {}
   int watched_ = -1;
 };
 
-UNIO_SENDER_FORMS(async_wait_ready, (foreign_handle & h, readiness_set what), h, what)
+UNIO_SENDER_FORMS(async_wait_ready, (foreign_handle&, h), (readiness_set, what))
 
 inline async_wait_ready::async_wait_ready(foreign_handle& h, readiness_set what, unio::deadline d) noexcept
     : io_operation(detail::wait_ready_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),

@@ -125,7 +125,7 @@ class UNIO_API futex {
   void set_multiplexer(io_multiplexer* m) noexcept { multiplexer_ = m; }
 
   /// wait, try_wait, try_wait_for, …, co_wait, …: see async_wait_on.
-  UNIO_VERB_FORMS(wait, async_wait_on, (std::uint32_t expected), expected)
+  UNIO_VERB_FORMS(wait, async_wait_on, (std::uint32_t, expected))
 
   /// Wakes up to `n` of those that wait on the word; all of them wait with the same scope. Waits for nothing.
   ///
@@ -143,7 +143,7 @@ class UNIO_API futex {
   futex_scope scope_;
 };
 
-UNIO_SENDER_FORMS(async_wait_on, (futex const& word, std::uint32_t expected), word, expected)
+UNIO_SENDER_FORMS(async_wait_on, (futex const&, word), (std::uint32_t, expected))
 
 inline async_wait_on::async_wait_on(futex const& f, std::uint32_t expected, unio::deadline d) noexcept
     : io_operation(detail::wait_on_faces, handle_kind::none, -1, f.own_multiplexer(), d),

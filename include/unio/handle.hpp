@@ -131,35 +131,33 @@ class UNIO_API handle {
   [[nodiscard]] result<std::string> current_path() const;
 
   /// stat, try_stat, …, co_stat, …: see async_stat. For all metadata of stat(2): stat().
-  UNIO_VERB_FORMS(stat, async_stat, (stat_fields wanted), wanted)
+  UNIO_VERB_FORMS(stat, async_stat, (stat_fields, wanted))
   io_result<metadata> stat() noexcept { return stat(stat_fields::basic); }
   /// set_metadata, …: see async_set_metadata.
-  UNIO_VERB_FORMS(set_metadata, async_set_metadata, (metadata_change const& change), change)
+  UNIO_VERB_FORMS(set_metadata, async_set_metadata, (metadata_change const&, change))
   /// stat_volume, …: see async_stat_volume.
-  UNIO_VERB_FORMS(stat_volume, async_stat_volume, ())
+  UNIO_VERB_FORMS(stat_volume, async_stat_volume)
   /// What tells this inode from every other. Awaited: co_stat(stat_fields::identity), and id() of its result.
   /// Errors: as statx(2).
   [[nodiscard]] result<file_id> unique_id() const noexcept;
   /// get_attribute, …: see async_get_attribute.
-  UNIO_VERB_FORMS(get_attribute, async_get_attribute, (path_view attribute, mutable_buffer value), attribute,
-                  value)
+  UNIO_VERB_FORMS(get_attribute, async_get_attribute, (path_view, attribute), (mutable_buffer, value))
   /// set_attribute, …: see async_set_attribute.
-  UNIO_VERB_FORMS(set_attribute, async_set_attribute,
-                  (path_view attribute, const_buffer value, attribute_mode how), attribute, value, how)
+  UNIO_VERB_FORMS(set_attribute, async_set_attribute, (path_view, attribute), (const_buffer, value),
+                  (attribute_mode, how))
   /// list_attributes, …: see async_list_attributes.
-  UNIO_VERB_FORMS(list_attributes, async_list_attributes, (mutable_buffer names), names)
+  UNIO_VERB_FORMS(list_attributes, async_list_attributes, (mutable_buffer, names))
   /// remove_attribute, …: see async_remove_attribute.
-  UNIO_VERB_FORMS(remove_attribute, async_remove_attribute, (path_view attribute), attribute)
+  UNIO_VERB_FORMS(remove_attribute, async_remove_attribute, (path_view, attribute))
 
   /// The directory of its current name: see async_parent_of (path_handle.hpp).
   [[nodiscard]] result<path_handle> parent_path_handle() const noexcept;
   /// relink, …: another name in place of its current one; see async_relink.
-  UNIO_VERB_FORMS(relink, async_relink, (path_handle const& base, path_view name, relink_mode how), base,
-                  name, how)
+  UNIO_VERB_FORMS(relink, async_relink, (path_handle const&, base), (path_view, name), (relink_mode, how))
   /// link, …: one more name; see async_link_inode.
-  UNIO_VERB_FORMS(link, async_link_inode, (path_handle const& base, path_view name), base, name)
+  UNIO_VERB_FORMS(link, async_link_inode, (path_handle const&, base), (path_view, name))
   /// unlink, …: removes its current name; see async_unlink_inode.
-  UNIO_VERB_FORMS(unlink, async_unlink_inode, ())
+  UNIO_VERB_FORMS(unlink, async_unlink_inode)
 
   /// The multiplexer that runs its operations: the one set, or the calling thread's own.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept;
@@ -171,7 +169,7 @@ class UNIO_API handle {
   void set_multiplexer(io_multiplexer* m) noexcept { multiplexer_ = m; }
 
   /// Waits for readiness: poll, co_poll and their bounded forms. See async_poll.
-  UNIO_VERB_FORMS(poll, async_poll, (readiness what), what)
+  UNIO_VERB_FORMS(poll, async_poll, (readiness, what))
   /// Closes it as an operation: `co_await std::move(h).co_close()`. See async_close.
   [[nodiscard]] io_awaitable<async_close> co_close() && noexcept;
 
@@ -189,7 +187,7 @@ class UNIO_API handle {
 
 template <> inline constexpr bool detail::is_flag_set<handle::flag> = true;
 
-UNIO_SENDER_FORMS(async_poll, (handle & h, readiness what), h, what)
+UNIO_SENDER_FORMS(async_poll, (handle&, h), (readiness, what))
 
 /// Reads until at least one byte has arrived.
 ///
@@ -304,13 +302,13 @@ class UNIO_API io_handle : public handle {
   [[nodiscard]] static constexpr std::size_t max_buffers() noexcept { return 1024; }
 
   /// read, try_read, try_read_for, try_read_until, co_read, …: see async_read.
-  UNIO_VERB_FORMS(read, async_read, (io_request<mutable_buffers> request), request)
+  UNIO_VERB_FORMS(read, async_read, (io_request<mutable_buffers>, request))
   /// receive, try_receive, …, co_receive, …: see async_receive. Of streams.
-  UNIO_VERB_FORMS(receive, async_receive, (buffer_pool & pool), pool)
+  UNIO_VERB_FORMS(receive, async_receive, (buffer_pool&, pool))
   /// write, try_write, …, co_write, …: see async_write.
-  UNIO_VERB_FORMS(write, async_write, (io_request<const_buffers> request), request)
+  UNIO_VERB_FORMS(write, async_write, (io_request<const_buffers>, request))
   /// barrier, try_barrier, …, co_barrier, …: see async_barrier.
-  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind what), what)
+  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind, what))
   /// Makes data and metadata durable. See async_barrier.
   io_result<void> barrier() noexcept { return barrier(barrier_kind::wait_all); }
 
@@ -318,11 +316,11 @@ class UNIO_API io_handle : public handle {
   using handle::handle;
 };
 
-UNIO_SENDER_FORMS(async_read, (io_handle & h, io_request<mutable_buffers> request), h, request)
-UNIO_SENDER_FORMS(async_receive, (io_handle & h, buffer_pool& pool), h, pool)
-UNIO_SENDER_FORMS(async_receive_many, (io_handle & h, buffer_pool& pool), h, pool)
-UNIO_SENDER_FORMS(async_write, (io_handle & h, io_request<const_buffers> request), h, request)
-UNIO_SENDER_FORMS(async_barrier, (handle & h, barrier_kind what), h, what)
+UNIO_SENDER_FORMS(async_read, (io_handle&, h), (io_request<mutable_buffers>, request))
+UNIO_SENDER_FORMS(async_receive, (io_handle&, h), (buffer_pool&, pool))
+UNIO_SENDER_FORMS(async_receive_many, (io_handle&, h), (buffer_pool&, pool))
+UNIO_SENDER_FORMS(async_write, (io_handle&, h), (io_request<const_buffers>, request))
+UNIO_SENDER_FORMS(async_barrier, (handle&, h), (barrier_kind, what))
 
 // ---- short functions, and how the operations of every handle are described --------------------------------
 

@@ -61,7 +61,7 @@ class UNIO_API listening_datagram_handle : public handle {
   static result<listening_datagram_handle> adopt(int fd) noexcept;
 
   /// accept, try_accept, …, co_accept, …: see async_accept_sequenced.
-  UNIO_VERB_FORMS(accept, async_accept_sequenced, ())
+  UNIO_VERB_FORMS(accept, async_accept_sequenced)
 
   /// Where it listens. Errors: as getsockname(2).
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
@@ -70,7 +70,7 @@ class UNIO_API listening_datagram_handle : public handle {
   explicit listening_datagram_handle(int fd) noexcept : handle(fd, handle_kind::listening_socket) {}
 };
 
-UNIO_SENDER_FORMS(async_accept_sequenced, (listening_datagram_handle & h), h)
+UNIO_SENDER_FORMS(async_accept_sequenced, (listening_datagram_handle&, h))
 
 inline async_accept_sequenced::async_accept_sequenced(listening_datagram_handle& h, unio::deadline d) noexcept
     : io_operation(detail::accept_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}

@@ -120,10 +120,10 @@ class UNIO_API map_handle {
   result<std::size_t> write_copy(extent_type offset, std::span<std::byte const> from) noexcept;
 
   /// barrier, try_barrier, co_barrier, …: see async_map_barrier.
-  UNIO_VERB_FORMS(barrier, async_map_barrier, (extent_type offset, extent_type bytes), offset, bytes)
+  UNIO_VERB_FORMS(barrier, async_map_barrier, (extent_type, offset), (extent_type, bytes))
   /// advise, try_advise, co_advise, …: see async_map_advise.
-  UNIO_VERB_FORMS(advise, async_map_advise, (extent_type offset, extent_type bytes, access_advice what),
-                  offset, bytes, what)
+  UNIO_VERB_FORMS(advise, async_map_advise, (extent_type, offset), (extent_type, bytes),
+                  (access_advice, what))
   /// Who runs these; null: the calling thread's own.
   void set_multiplexer(io_multiplexer* m) noexcept { multiplexer_ = m; }
   [[nodiscard]] io_multiplexer* own_multiplexer() const noexcept { return multiplexer_; }
@@ -147,11 +147,9 @@ class UNIO_API map_handle {
   map_access access_ = map_access::write;
 };
 
-UNIO_SENDER_FORMS(async_map_barrier, (map_handle & m, extent_type offset, extent_type bytes), m, offset,
-                  bytes)
-UNIO_SENDER_FORMS(async_map_advise,
-                  (map_handle & m, extent_type offset, extent_type bytes, access_advice what), m, offset,
-                  bytes, what)
+UNIO_SENDER_FORMS(async_map_barrier, (map_handle&, m), (extent_type, offset), (extent_type, bytes))
+UNIO_SENDER_FORMS(async_map_advise, (map_handle&, m), (extent_type, offset), (extent_type, bytes),
+                  (access_advice, what))
 
 /// An array of T in a map. T is trivially copyable: its objects are bytes that a file had, or that are zero.
 ///

@@ -12,7 +12,7 @@
 #pragma once
 
 #include <unio/detail/flag_set.hpp>
-#include <unio/detail/free_verbs.hpp>
+#include <unio/detail/operations.hpp>
 #include <unio/directory_entry.hpp>
 #include <unio/io_request.hpp>
 #include <unio/path_view.hpp>

@@ -248,7 +248,7 @@ class UNIO_API process_handle : public handle {
   [[nodiscard]] int id() const noexcept;
 
   /// wait, try_wait, try_wait_for, …, co_wait, …: see async_wait_exit.
-  UNIO_VERB_FORMS(wait, async_wait_exit, ())
+  UNIO_VERB_FORMS(wait, async_wait_exit)
 
   /// What it used, once it has ended. Does not wait.
   ///
@@ -290,7 +290,7 @@ struct launched_process {
   pipe_handle error;  ///< reads its standard error
 };
 
-UNIO_SENDER_FORMS(async_wait_exit, (process_handle & h), h)
+UNIO_SENDER_FORMS(async_wait_exit, (process_handle&, h))
 
 inline async_wait_exit::async_wait_exit(process_handle& h, unio::deadline d) noexcept
     : io_operation(detail::wait_exit_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),

@@ -127,7 +127,7 @@ class UNIO_API signal_handle : public handle {
   static result<signal_handle> create(signal_set signals, delivery how = delivery::handler) noexcept;
 
   /// wait, try_wait, …, co_wait, …: see async_wait_signal.
-  UNIO_VERB_FORMS(wait, async_wait_signal, ())
+  UNIO_VERB_FORMS(wait, async_wait_signal)
 
   /// As handle::close; signals that came and were not read are dropped.
   result<void> close() noexcept;
@@ -143,7 +143,7 @@ class UNIO_API signal_handle : public handle {
 /// Concurrency: any thread, for itself. Cost: one system call.
 UNIO_API result<void> block_signals(signal_set signals) noexcept;
 
-UNIO_SENDER_FORMS(async_wait_signal, (signal_handle & h), h)
+UNIO_SENDER_FORMS(async_wait_signal, (signal_handle&, h))
 
 inline async_wait_signal::async_wait_signal(signal_handle& h, unio::deadline d) noexcept
     : io_operation(detail::wait_signal_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),

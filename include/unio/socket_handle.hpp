@@ -131,11 +131,11 @@ class UNIO_API socket_handle : public io_handle {
   static result<socket_handle> adopt(int fd) noexcept;
 
   /// connect, try_connect, …, co_connect, …: see async_connect.
-  UNIO_VERB_FORMS(connect, async_connect, (endpoint const& to), to)
+  UNIO_VERB_FORMS(connect, async_connect, (endpoint const&, to))
   /// shutdown, co_shutdown, …: see async_shutdown.
-  UNIO_VERB_FORMS(shutdown, async_shutdown, (side which), which)
+  UNIO_VERB_FORMS(shutdown, async_shutdown, (side, which))
   /// send_zero_copy, co_send_zero_copy, …: see async_send_zero_copy.
-  UNIO_VERB_FORMS(send_zero_copy, async_send_zero_copy, (io_request<const_buffers> request), request)
+  UNIO_VERB_FORMS(send_zero_copy, async_send_zero_copy, (io_request<const_buffers>, request))
 
   /// Its own address. Errors: as getsockname(2).
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
@@ -215,7 +215,7 @@ class UNIO_API listening_socket_handle : public handle {
   static result<listening_socket_handle> adopt(int fd) noexcept;
 
   /// accept, try_accept, …, co_accept, …: see async_accept.
-  UNIO_VERB_FORMS(accept, async_accept, ())
+  UNIO_VERB_FORMS(accept, async_accept)
 
   /// Where it listens, with the port that the kernel chose if 0 was given. Errors: as getsockname(2).
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
@@ -227,11 +227,11 @@ class UNIO_API listening_socket_handle : public handle {
   explicit listening_socket_handle(int fd) noexcept : handle(fd, handle_kind::listening_socket) {}
 };
 
-UNIO_SENDER_FORMS(async_connect, (socket_handle & h, endpoint const& to), h, to)
-UNIO_SENDER_FORMS(async_shutdown, (handle & h, socket_side which), h, which)
-UNIO_SENDER_FORMS(async_accept, (listening_socket_handle & h), h)
-UNIO_SENDER_FORMS(async_accept_many, (listening_socket_handle & h), h)
-UNIO_SENDER_FORMS(async_send_zero_copy, (socket_handle & h, io_request<const_buffers> request), h, request)
+UNIO_SENDER_FORMS(async_connect, (socket_handle&, h), (endpoint const&, to))
+UNIO_SENDER_FORMS(async_shutdown, (handle&, h), (socket_side, which))
+UNIO_SENDER_FORMS(async_accept, (listening_socket_handle&, h))
+UNIO_SENDER_FORMS(async_accept_many, (listening_socket_handle&, h))
+UNIO_SENDER_FORMS(async_send_zero_copy, (socket_handle&, h), (io_request<const_buffers>, request))
 
 } // namespace unio
 

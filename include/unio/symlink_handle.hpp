@@ -27,7 +27,7 @@ class UNIO_API symlink_handle : public handle {
                                         flag f = flag::none) noexcept;
 
   /// read, try_read, …, co_read, …: its target. See async_read_symlink.
-  UNIO_VERB_FORMS(read, async_read_symlink, (mutable_buffer buffer), buffer)
+  UNIO_VERB_FORMS(read, async_read_symlink, (mutable_buffer, buffer))
 
  private:
   friend class async_open_symlink;

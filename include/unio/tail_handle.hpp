@@ -71,7 +71,7 @@ class UNIO_API tail_handle : public handle {
                                     tail_from where = tail_from::end) noexcept;
 
   /// read, try_read, …, co_read, …: see async_read_appended.
-  UNIO_VERB_FORMS(read, async_read_appended, (mutable_buffer into), into)
+  UNIO_VERB_FORMS(read, async_read_appended, (mutable_buffer, into))
 
   /// True if it waits by inotify(7).
   [[nodiscard]] bool is_notified() const noexcept { return is_open() && file_ != native_handle(); }
@@ -84,7 +84,7 @@ class UNIO_API tail_handle : public handle {
   int file_ = -1; // what is waited on is the handle's own descriptor: a watch, or the file again
 };
 
-UNIO_SENDER_FORMS(async_read_appended, (tail_handle & h, mutable_buffer into), h, into)
+UNIO_SENDER_FORMS(async_read_appended, (tail_handle&, h), (mutable_buffer, into))
 
 inline async_read_appended::async_read_appended(tail_handle& h, mutable_buffer into,
                                                 unio::deadline d) noexcept

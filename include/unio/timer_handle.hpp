@@ -38,7 +38,7 @@ class UNIO_API timer_handle {
   void set_multiplexer(io_multiplexer* m) noexcept { multiplexer_ = m; }
 
   /// wait, try_wait, …, co_wait, …: see async_wait.
-  UNIO_VERB_FORMS(wait, async_wait, ())
+  UNIO_VERB_FORMS(wait, async_wait)
 
  private:
   static deadline from_now(deadline span) noexcept; // by the clock of operations, which a simulation replaces
@@ -79,7 +79,7 @@ class UNIO_API event_handle : public handle {
   static result<event_handle> adopt(int fd) noexcept;
 
   /// wait, try_wait, …, co_wait, …: see async_wait_event.
-  UNIO_VERB_FORMS(wait, async_wait_event, ())
+  UNIO_VERB_FORMS(wait, async_wait_event)
 
   /// Wakes the waiting operation. Never waits: a full counter stays full. Errors: EINVAL for the largest
   /// count, 2^64 - 1; EBADF if it is closed.

@@ -147,13 +147,13 @@ class UNIO_API watch_handle : public handle {
   result<void> remove(int watch) noexcept;
 
   /// read, try_read, …, co_read, …: see async_read_events.
-  UNIO_VERB_FORMS(read, async_read_events, (mutable_buffer into), into)
+  UNIO_VERB_FORMS(read, async_read_events, (mutable_buffer, into))
 
  private:
   explicit watch_handle(int fd) noexcept : handle(fd, handle_kind::watch) {}
 };
 
-UNIO_SENDER_FORMS(async_read_events, (watch_handle & h, mutable_buffer into), h, into)
+UNIO_SENDER_FORMS(async_read_events, (watch_handle&, h), (mutable_buffer, into))
 
 /// Goes from event to event.
 class watch_events::iterator {

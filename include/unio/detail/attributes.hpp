@@ -90,40 +90,26 @@ class UNIO_API async_remove_attribute : public detail::name_operation_without_va
   last_link how_ = last_link::itself;
 };
 
-UNIO_SENDER_FORMS(async_get_attribute, (handle const& h, path_view attribute, mutable_buffer value), h,
-                  attribute, value)
-UNIO_SENDER_FORMS(async_get_attribute,
-                  (path_handle const& base, path_view name, path_view attribute, mutable_buffer value,
-                   last_link how),
-                  base, name, attribute, value, how)
-UNIO_FREE_VERB_FORMS(get_attribute, async_get_attribute,
-                     (path_handle const& base, path_view name, path_view attribute, mutable_buffer value,
-                      last_link how),
-                     base, name, attribute, value, how)
-UNIO_SENDER_FORMS(async_set_attribute,
-                  (handle const& h, path_view attribute, const_buffer value, attribute_mode mode), h,
-                  attribute, value, mode)
-UNIO_SENDER_FORMS(async_set_attribute,
-                  (path_handle const& base, path_view name, path_view attribute, const_buffer value,
-                   attribute_mode mode, last_link how),
-                  base, name, attribute, value, mode, how)
-UNIO_FREE_VERB_FORMS(set_attribute, async_set_attribute,
-                     (path_handle const& base, path_view name, path_view attribute, const_buffer value,
-                      attribute_mode mode, last_link how),
-                     base, name, attribute, value, mode, how)
-UNIO_SENDER_FORMS(async_list_attributes, (handle const& h, mutable_buffer names), h, names)
-UNIO_SENDER_FORMS(async_list_attributes,
-                  (path_handle const& base, path_view name, mutable_buffer names, last_link how), base, name,
-                  names, how)
-UNIO_FREE_VERB_FORMS(list_attributes, async_list_attributes,
-                     (path_handle const& base, path_view name, mutable_buffer names, last_link how), base,
-                     name, names, how)
-UNIO_SENDER_FORMS(async_remove_attribute, (handle const& h, path_view attribute), h, attribute)
-UNIO_SENDER_FORMS(async_remove_attribute,
-                  (path_handle const& base, path_view name, path_view attribute, last_link how), base, name,
-                  attribute, how)
-UNIO_FREE_VERB_FORMS(remove_attribute, async_remove_attribute,
-                     (path_handle const& base, path_view name, path_view attribute, last_link how), base,
-                     name, attribute, how)
+UNIO_SENDER_FORMS(async_get_attribute, (handle const&, h), (path_view, attribute), (mutable_buffer, value))
+UNIO_SENDER_FORMS(async_get_attribute, (path_handle const&, base), (path_view, name), (path_view, attribute),
+                  (mutable_buffer, value), (last_link, how))
+UNIO_FREE_VERB_FORMS(get_attribute, async_get_attribute, (path_handle const&, base), (path_view, name),
+                     (path_view, attribute), (mutable_buffer, value), (last_link, how))
+UNIO_SENDER_FORMS(async_set_attribute, (handle const&, h), (path_view, attribute), (const_buffer, value),
+                  (attribute_mode, mode))
+UNIO_SENDER_FORMS(async_set_attribute, (path_handle const&, base), (path_view, name), (path_view, attribute),
+                  (const_buffer, value), (attribute_mode, mode), (last_link, how))
+UNIO_FREE_VERB_FORMS(set_attribute, async_set_attribute, (path_handle const&, base), (path_view, name),
+                     (path_view, attribute), (const_buffer, value), (attribute_mode, mode), (last_link, how))
+UNIO_SENDER_FORMS(async_list_attributes, (handle const&, h), (mutable_buffer, names))
+UNIO_SENDER_FORMS(async_list_attributes, (path_handle const&, base), (path_view, name),
+                  (mutable_buffer, names), (last_link, how))
+UNIO_FREE_VERB_FORMS(list_attributes, async_list_attributes, (path_handle const&, base), (path_view, name),
+                     (mutable_buffer, names), (last_link, how))
+UNIO_SENDER_FORMS(async_remove_attribute, (handle const&, h), (path_view, attribute))
+UNIO_SENDER_FORMS(async_remove_attribute, (path_handle const&, base), (path_view, name),
+                  (path_view, attribute), (last_link, how))
+UNIO_FREE_VERB_FORMS(remove_attribute, async_remove_attribute, (path_handle const&, base), (path_view, name),
+                     (path_view, attribute), (last_link, how))
 
 } // namespace unio

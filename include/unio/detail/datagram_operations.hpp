@@ -30,16 +30,6 @@ template <std::size_t ControlBytes> struct message_memory {
   alignas(8) std::byte control[ControlBytes];
 };
 
-/// What an operation fills, on its way through the verbs, which pass on what is constant.
-template <class T> class filled {
- public:
-  explicit filled(T& what) noexcept : what_(&what) {}
-  operator T&() const noexcept { return *what_; } // NOLINT: implicit
-
- private:
-  T* what_;
-};
-
 } // namespace detail
 
 class UNIO_API async_receive_from : public io_operation, public detail::standard_sender<async_receive_from> {

@@ -50,8 +50,8 @@ class UNIO_API async_lock_file : public detail::lock_operation,
       : lock_operation(detail::lock_file_faces, h, 0, extent_type{1} << 63, kind, d) {}
 };
 
-UNIO_SENDER_FORMS(async_lock_range, (file_handle & h, extent_type offset, extent_type bytes, lock_kind kind),
-                  h, offset, bytes, kind)
-UNIO_SENDER_FORMS(async_lock_file, (file_handle & h, lock_kind kind), h, kind)
+UNIO_SENDER_FORMS(async_lock_range, (file_handle&, h), (extent_type, offset), (extent_type, bytes),
+                  (lock_kind, kind))
+UNIO_SENDER_FORMS(async_lock_file, (file_handle&, h), (lock_kind, kind))
 
 } // namespace unio

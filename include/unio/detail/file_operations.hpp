@@ -159,19 +159,16 @@ class UNIO_API async_clone_extents : public io_operation,
 };
 
 // In every style, beside the members of file_handle.
-UNIO_SENDER_FORMS(async_truncate, (io_handle & h, extent_type size), h, size)
-UNIO_SENDER_FORMS(async_maximum_extent, (io_handle & h), h)
-UNIO_SENDER_FORMS(async_zero, (io_handle & h, extent_type offset, extent_type bytes), h, offset, bytes)
-UNIO_SENDER_FORMS(async_allocate, (io_handle & h, extent_type offset, extent_type bytes, allocation how), h,
-                  offset, bytes, how)
-UNIO_SENDER_FORMS(async_advise, (io_handle & h, extent_type offset, extent_type bytes, access_advice what), h,
-                  offset, bytes, what)
-UNIO_SENDER_FORMS(async_write_back, (io_handle & h, extent_type offset, extent_type bytes), h, offset, bytes)
-UNIO_SENDER_FORMS(async_extents, (io_handle & h, std::span<file_extent> into, extent_type from), h, into,
-                  from)
-UNIO_SENDER_FORMS(async_clone_extents,
-                  (io_handle & from, extent_type offset, extent_type bytes, io_handle& to,
-                   extent_type to_offset),
-                  from, offset, bytes, to, to_offset)
+UNIO_SENDER_FORMS(async_truncate, (io_handle&, h), (extent_type, size))
+UNIO_SENDER_FORMS(async_maximum_extent, (io_handle&, h))
+UNIO_SENDER_FORMS(async_zero, (io_handle&, h), (extent_type, offset), (extent_type, bytes))
+UNIO_SENDER_FORMS(async_allocate, (io_handle&, h), (extent_type, offset), (extent_type, bytes),
+                  (allocation, how))
+UNIO_SENDER_FORMS(async_advise, (io_handle&, h), (extent_type, offset), (extent_type, bytes),
+                  (access_advice, what))
+UNIO_SENDER_FORMS(async_write_back, (io_handle&, h), (extent_type, offset), (extent_type, bytes))
+UNIO_SENDER_FORMS(async_extents, (io_handle&, h), (std::span<file_extent>, into), (extent_type, from))
+UNIO_SENDER_FORMS(async_clone_extents, (io_handle&, from), (extent_type, offset), (extent_type, bytes),
+                  (io_handle&, to), (extent_type, to_offset))
 
 } // namespace unio

@@ -106,20 +106,17 @@ class UNIO_API async_stat_volume : public detail::name_operation,
   volume value_;
 };
 
-UNIO_SENDER_FORMS(async_stat, (handle const& h, stat_fields wanted), h, wanted)
-UNIO_SENDER_FORMS(async_stat, (path_handle const& base, path_view name, stat_fields wanted, last_link how),
-                  base, name, wanted, how)
-UNIO_FREE_VERB_FORMS(stat, async_stat,
-                     (path_handle const& base, path_view name, stat_fields wanted, last_link how), base, name,
-                     wanted, how)
-UNIO_SENDER_FORMS(async_set_metadata, (handle const& h, metadata_change const& change), h, change)
-UNIO_SENDER_FORMS(async_set_metadata,
-                  (path_handle const& base, path_view name, metadata_change const& change, last_link how),
-                  base, name, change, how)
-UNIO_FREE_VERB_FORMS(set_metadata, async_set_metadata,
-                     (path_handle const& base, path_view name, metadata_change const& change, last_link how),
-                     base, name, change, how)
-UNIO_SENDER_FORMS(async_stat_volume, (handle const& h), h)
+UNIO_SENDER_FORMS(async_stat, (handle const&, h), (stat_fields, wanted))
+UNIO_SENDER_FORMS(async_stat, (path_handle const&, base), (path_view, name), (stat_fields, wanted),
+                  (last_link, how))
+UNIO_FREE_VERB_FORMS(stat, async_stat, (path_handle const&, base), (path_view, name), (stat_fields, wanted),
+                     (last_link, how))
+UNIO_SENDER_FORMS(async_set_metadata, (handle const&, h), (metadata_change const&, change))
+UNIO_SENDER_FORMS(async_set_metadata, (path_handle const&, base), (path_view, name),
+                  (metadata_change const&, change), (last_link, how))
+UNIO_FREE_VERB_FORMS(set_metadata, async_set_metadata, (path_handle const&, base), (path_view, name),
+                     (metadata_change const&, change), (last_link, how))
+UNIO_SENDER_FORMS(async_stat_volume, (handle const&, h))
 
 /// What `name` is itself, as stat(2) has it.
 inline io_result<metadata> stat(path_handle const& base, path_view name) noexcept {

@@ -132,37 +132,28 @@ class UNIO_API async_hard_link : public detail::two_names_operation,
   static int call(async_hard_link& op) noexcept;
 };
 
-UNIO_SENDER_FORMS(async_relink, (handle const& h, path_handle const& base, path_view name, relink_mode how),
-                  h, base, name, how)
-UNIO_SENDER_FORMS(async_link_inode, (handle const& h, path_handle const& base, path_view name), h, base, name)
-UNIO_SENDER_FORMS(async_unlink_inode, (handle const& h), h)
+UNIO_SENDER_FORMS(async_relink, (handle const&, h), (path_handle const&, base), (path_view, name),
+                  (relink_mode, how))
+UNIO_SENDER_FORMS(async_link_inode, (handle const&, h), (path_handle const&, base), (path_view, name))
+UNIO_SENDER_FORMS(async_unlink_inode, (handle const&, h))
 
-UNIO_SENDER_FORMS(async_rename,
-                  (path_handle const& from_base, path_view from, path_handle const& to_base, path_view to,
-                   relink_mode how),
-                  from_base, from, to_base, to, how)
-UNIO_FREE_VERB_FORMS(rename, async_rename,
-                     (path_handle const& from_base, path_view from, path_handle const& to_base, path_view to,
-                      relink_mode how),
-                     from_base, from, to_base, to, how)
-UNIO_SENDER_FORMS(async_unlink, (path_handle const& base, path_view name, unlink_mode what), base, name, what)
-UNIO_FREE_VERB_FORMS(unlink, async_unlink, (path_handle const& base, path_view name, unlink_mode what), base,
-                     name, what)
-UNIO_SENDER_FORMS(async_make_directory, (path_handle const& base, path_view name, unsigned permissions), base,
-                  name, permissions)
-UNIO_FREE_VERB_FORMS(make_directory, async_make_directory,
-                     (path_handle const& base, path_view name, unsigned permissions), base, name, permissions)
-UNIO_SENDER_FORMS(async_make_symlink,
-                  (path_handle const& base, path_view name, path_view target, relink_mode how), base, name,
-                  target, how)
-UNIO_FREE_VERB_FORMS(make_symlink, async_make_symlink,
-                     (path_handle const& base, path_view name, path_view target, relink_mode how), base, name,
-                     target, how)
-UNIO_SENDER_FORMS(async_hard_link,
-                  (path_handle const& from_base, path_view from, path_handle const& to_base, path_view to),
-                  from_base, from, to_base, to)
-UNIO_FREE_VERB_FORMS(hard_link, async_hard_link,
-                     (path_handle const& from_base, path_view from, path_handle const& to_base, path_view to),
-                     from_base, from, to_base, to)
+UNIO_SENDER_FORMS(async_rename, (path_handle const&, from_base), (path_view, from),
+                  (path_handle const&, to_base), (path_view, to), (relink_mode, how))
+UNIO_FREE_VERB_FORMS(rename, async_rename, (path_handle const&, from_base), (path_view, from),
+                     (path_handle const&, to_base), (path_view, to), (relink_mode, how))
+UNIO_SENDER_FORMS(async_unlink, (path_handle const&, base), (path_view, name), (unlink_mode, what))
+UNIO_FREE_VERB_FORMS(unlink, async_unlink, (path_handle const&, base), (path_view, name), (unlink_mode, what))
+UNIO_SENDER_FORMS(async_make_directory, (path_handle const&, base), (path_view, name),
+                  (unsigned, permissions))
+UNIO_FREE_VERB_FORMS(make_directory, async_make_directory, (path_handle const&, base), (path_view, name),
+                     (unsigned, permissions))
+UNIO_SENDER_FORMS(async_make_symlink, (path_handle const&, base), (path_view, name), (path_view, target),
+                  (relink_mode, how))
+UNIO_FREE_VERB_FORMS(make_symlink, async_make_symlink, (path_handle const&, base), (path_view, name),
+                     (path_view, target), (relink_mode, how))
+UNIO_SENDER_FORMS(async_hard_link, (path_handle const&, from_base), (path_view, from),
+                  (path_handle const&, to_base), (path_view, to))
+UNIO_FREE_VERB_FORMS(hard_link, async_hard_link, (path_handle const&, from_base), (path_view, from),
+                     (path_handle const&, to_base), (path_view, to))
 
 } // namespace unio

@@ -1,21 +1,11 @@
-// unio/detail/operations.hpp: the operations of handles as classes, and their spellings as members of a
-// handle. The headers of the handles say what they do.
-//
-// Every operation has the same spellings. For an operation `verb` with its sender S these declare
-//
-//   verb(arguments…, deadline = {})      blocks until done, or until the deadline
-//   try_verb(arguments…)                 never waits
-//   try_verb_for(arguments…, duration)   waits at most so long
-//   try_verb_until(arguments…, point)    waits at most until then
-//   co_verb, try_co_verb, try_co_verb_for, try_co_verb_until   the same, awaited
-//
-// and, beside the handle, UNIO_SENDER_FORMS declares try_S, try_S_for, try_S_until, and the same for
-// atomic_S.
+// unio/detail/operations.hpp: the operations of handles as classes. The headers of the handles say what they
+// do.
 
 #pragma once
 
 #include <unio/buffer_pool.hpp>
 #include <unio/connect.hpp>
+#include <unio/detail/forms.hpp>
 #include <unio/detail/pool_waiter.hpp>
 #include <unio/endpoint.hpp>
 #include <unio/io_request.hpp>
@@ -346,59 +336,3 @@ class UNIO_API async_no_op : public detail::void_operation, public detail::stand
 };
 
 } // namespace unio
-
-#define UNIO_VERB_FORMS(verb, sender, parameters, ...)                                               \
-  sender::result_type verb(UNIO_LIST parameters deadline d = {}) noexcept {                          \
-    return detail::blocking_on<sender>(*this, __VA_ARGS__ __VA_OPT__(, ) d);                         \
-  }                                                                                                  \
-  sender::result_type try_##verb(UNIO_BARE parameters) noexcept {                                    \
-    return detail::blocking_on<sender>(*this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero());          \
-  }                                                                                                  \
-  template <class Rep, class Period>                                                                 \
-  sender::result_type try_##verb##_for(                                                              \
-      UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {                    \
-    return detail::blocking_on<sender>(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most));         \
-  }                                                                                                  \
-  template <class Clock, class Duration>                                                             \
-  sender::result_type try_##verb##_until(                                                            \
-      UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept {                \
-    return detail::blocking_on<sender>(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(point));           \
-  }                                                                                                  \
-  io_awaitable<sender> co_##verb(UNIO_LIST parameters deadline d = {}) noexcept {                    \
-    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) d);                 \
-  }                                                                                                  \
-  io_awaitable<sender> try_co_##verb(UNIO_BARE parameters) noexcept {                                \
-    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero());  \
-  }                                                                                                  \
-  template <class Rep, class Period>                                                                 \
-  io_awaitable<sender> try_co_##verb##_for(                                                          \
-      UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {                    \
-    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most)); \
-  }                                                                                                  \
-  template <class Clock, class Duration>                                                             \
-  io_awaitable<sender> try_co_##verb##_until(                                                        \
-      UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept {                \
-    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) deadline(point));   \
-  }
-#define UNIO_LIST(...) __VA_ARGS__ __VA_OPT__(, )
-#define UNIO_BARE(...) __VA_ARGS__
-
-#define UNIO_SENDER_FORMS(sender, parameters, ...)      \
-  UNIO_SENDER_FORMS_OF(sender, parameters, __VA_ARGS__) \
-  using atomic_##sender = detail::atomic_form<sender>;  \
-  UNIO_SENDER_FORMS_OF(atomic_##sender, parameters, __VA_ARGS__)
-
-#define UNIO_SENDER_FORMS_OF(sender, parameters, ...)                                 \
-  [[nodiscard]] inline sender try_##sender(UNIO_BARE parameters) noexcept {           \
-    return sender(__VA_ARGS__ __VA_OPT__(, ) deadline::zero());                       \
-  }                                                                                   \
-  template <class Rep, class Period>                                                  \
-  [[nodiscard]] sender try_##sender##_for(                                            \
-      UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {     \
-    return sender(__VA_ARGS__ __VA_OPT__(, ) deadline(at_most));                      \
-  }                                                                                   \
-  template <class Clock, class Duration>                                              \
-  [[nodiscard]] sender try_##sender##_until(                                          \
-      UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept { \
-    return sender(__VA_ARGS__ __VA_OPT__(, ) deadline(point));                        \
-  }

@@ -43,10 +43,9 @@ class UNIO_API async_receive_handles : public io_operation,
   detail::message_memory<256> memory_;
 };
 
-UNIO_SENDER_FORMS(async_send_handles,
-                  (handle & socket, const_buffers bytes, std::span<handle const* const> handles), socket,
-                  bytes, handles)
-UNIO_SENDER_FORMS(async_receive_handles, (handle & socket, mutable_buffers into), socket, into)
+UNIO_SENDER_FORMS(async_send_handles, (handle&, socket), (const_buffers, bytes),
+                  (std::span<handle const* const>, handles))
+UNIO_SENDER_FORMS(async_receive_handles, (handle&, socket), (mutable_buffers, into))
 
 inline passed_handles::passed_handles(passed_handles&& other) noexcept { *this = std::move(other); }
 inline passed_handles& passed_handles::operator=(passed_handles&& other) noexcept {

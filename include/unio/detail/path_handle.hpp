@@ -30,8 +30,8 @@ class UNIO_API async_parent_of : public detail::name_operation,
   static int call(async_parent_of& op) noexcept;
 };
 
-UNIO_SENDER_FORMS(async_parent_of, (handle const& h), h)
-UNIO_FREE_VERB_FORMS(parent_of, async_parent_of, (handle const& h), h)
+UNIO_SENDER_FORMS(async_parent_of, (handle const&, h))
+UNIO_FREE_VERB_FORMS(parent_of, async_parent_of, (handle const&, h))
 
 inline io_awaitable<async_open_path> co_open_path(path_handle const& base, path_view name, handle::flag f,
                                                   deadline d) noexcept {

@@ -33,7 +33,7 @@ class UNIO_API async_connected : public detail::connect_operation,
   socket_handle socket_;
 };
 
-UNIO_SENDER_FORMS(async_connected, (endpoint const& to, connect_options const& options), to, options)
+UNIO_SENDER_FORMS(async_connected, (endpoint const&, to), (connect_options const&, options))
 
 inline io_awaitable<async_connected> socket_handle::co_connected_to(endpoint const& to,
                                                                     connect_options const& options,

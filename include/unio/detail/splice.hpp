@@ -32,7 +32,7 @@ class UNIO_API async_splice : public io_operation, public detail::standard_sende
   int to_ = -1;
   readiness waits_for_ = readiness::readable;
 };
-UNIO_SENDER_FORMS(async_splice, (io_handle & from, io_handle& to, splice_request request), from, to, request)
+UNIO_SENDER_FORMS(async_splice, (io_handle&, from), (io_handle&, to), (splice_request, request))
 
 class UNIO_API async_tee : public async_splice {
  public:
@@ -40,7 +40,7 @@ class UNIO_API async_tee : public async_splice {
   async_tee(io_handle& from, io_handle& to, std::size_t bytes, unio::deadline d = {}) noexcept
       : async_splice(detail::tee_faces, from, to, {.bytes = bytes}, d) {}
 };
-UNIO_SENDER_FORMS(async_tee, (io_handle & from, io_handle& to, std::size_t bytes), from, to, bytes)
+UNIO_SENDER_FORMS(async_tee, (io_handle&, from), (io_handle&, to), (std::size_t, bytes))
 
 inline async_splice::async_splice(io_handle& from, io_handle& to, splice_request request,
                                   unio::deadline d) noexcept
