@@ -6,10 +6,28 @@
 
 #pragma once
 
-#include <unio/detail/directory_reading.hpp>
 #include <unio/path_handle.hpp>
 
 namespace unio::inline v0_1 {
+
+/// Lists the next entries of a directory.
+///
+/// Effects       fills the buffer with entries, until it has no room for one more or the directory ends. What
+///               the filter does not want takes no room: then it reads on
+/// Returns       the entries, whether these were the last, and whether they are a snapshot
+/// Errors        EINVAL: the buffer has less than largest_directory_record bytes. ENOENT: the directory was
+///               removed. Otherwise as getdents64(2)
+/// Preconditions the handle is open
+/// Buffers       64 KiB or more are well spent: each of its entries takes 24 … 280 bytes. The operation must
+///               not be the only thing that keeps it alive
+/// Concurrency   one read at a time; reads through a descriptor that was duplicated share the position
+/// Cancellation  the deadline and a stop bound the wait to begin; a read that is stopped has read nothing
+/// Cost          no allocation, no copy but of what follows an entry that is not wanted. Two system calls
+///               where the directory ends, three at its beginning
+/// Runs as       getdents64(2) on a thread that may block
+/// Source        FEATURES H-07; getdents64(2)
+UNIO_CALL_OPERATION(read_directory, directory_listing, (directory_handle const&, h), (mutable_buffer, buffer),
+                    (directory_filter, filter, = {}))
 
 /// A directory. It reads on where the last read has ended. As a path_handle, which it is, it anchors names.
 ///
@@ -34,9 +52,7 @@ class UNIO_API directory_handle : public path_handle {
   static result<directory_handle> adopt(int fd) noexcept;
 
   /// read, try_read, …, co_read, …: see async_read_directory.
-  UNIO_VERB_FORMS(read, async_read_directory, (mutable_buffer, buffer), (directory_filter, filter))
-  /// Lists all that fits. See async_read_directory.
-  io_result<directory_listing> read(mutable_buffer buffer) noexcept { return read(buffer, {}); }
+  UNIO_VERB_FORMS(read, async_read_directory, (mutable_buffer, buffer), (directory_filter, filter, = {}))
   /// The next read begins anew, and sees what the directory has then. There is no other seeking: positions
   /// between two entries mean nothing after a change. Waits for a read that is under way. Errors: EBADF if it
   /// is closed.
@@ -47,8 +63,7 @@ class UNIO_API directory_handle : public path_handle {
   [[nodiscard]] result<directory_handle> clone() const noexcept;
 
   /// barrier, try_barrier, …: names that were made, renamed or removed in it are durable. See async_barrier.
-  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind, what))
-  io_result<void> barrier() noexcept { return barrier(barrier_kind::wait_all); }
+  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind, what, = barrier_kind::wait_all))
 
  private:
   friend class async_open_directory;
@@ -65,24 +80,6 @@ class async_open_directory;
 [[nodiscard]] io_awaitable<async_open_directory> co_open_directory(
     path_handle const& base, path_view name, handle::creation c = handle::creation::open_existing,
     handle::flag f = handle::flag::none, deadline d = {}) noexcept;
-
-/// Lists the next entries of a directory.
-///
-/// Effects       fills the buffer with entries, until it has no room for one more or the directory ends. What
-///               the filter does not want takes no room: then it reads on
-/// Returns       the entries, whether these were the last, and whether they are a snapshot
-/// Errors        EINVAL: the buffer has less than largest_directory_record bytes. ENOENT: the directory was
-///               removed. Otherwise as getdents64(2)
-/// Preconditions the handle is open
-/// Buffers       64 KiB or more are well spent: each of its entries takes 24 … 280 bytes. The operation must
-///               not be the only thing that keeps it alive
-/// Concurrency   one read at a time; reads through a descriptor that was duplicated share the position
-/// Cancellation  the deadline and a stop bound the wait to begin; a read that is stopped has read nothing
-/// Cost          no allocation, no copy but of what follows an entry that is not wanted. Two system calls
-///               where the directory ends, three at its beginning
-/// Runs as       getdents64(2) on a thread that may block
-/// Source        FEATURES H-07; getdents64(2)
-class async_read_directory;
 
 } // namespace unio
 

@@ -131,8 +131,7 @@ class UNIO_API handle {
   [[nodiscard]] result<std::string> current_path() const;
 
   /// stat, try_stat, …, co_stat, …: see async_stat. For all metadata of stat(2): stat().
-  UNIO_VERB_FORMS(stat, async_stat, (stat_fields, wanted))
-  io_result<metadata> stat() noexcept { return stat(stat_fields::basic); }
+  UNIO_VERB_FORMS(stat, async_stat, (stat_fields, wanted, = stat_fields::basic))
   /// set_metadata, …: see async_set_metadata.
   UNIO_VERB_FORMS(set_metadata, async_set_metadata, (metadata_change const&, change))
   /// stat_volume, …: see async_stat_volume.
@@ -153,7 +152,8 @@ class UNIO_API handle {
   /// The directory of its current name: see async_parent_of (path_handle.hpp).
   [[nodiscard]] result<path_handle> parent_path_handle() const noexcept;
   /// relink, …: another name in place of its current one; see async_relink.
-  UNIO_VERB_FORMS(relink, async_relink, (path_handle const&, base), (path_view, name), (relink_mode, how))
+  UNIO_VERB_FORMS(relink, async_relink, (path_handle const&, base), (path_view, name),
+                  (relink_mode, how, = relink_mode::replace))
   /// link, …: one more name; see async_link_inode.
   UNIO_VERB_FORMS(link, async_link_inode, (path_handle const&, base), (path_view, name))
   /// unlink, …: removes its current name; see async_unlink_inode.
@@ -308,9 +308,7 @@ class UNIO_API io_handle : public handle {
   /// write, try_write, …, co_write, …: see async_write.
   UNIO_VERB_FORMS(write, async_write, (io_request<const_buffers>, request))
   /// barrier, try_barrier, …, co_barrier, …: see async_barrier.
-  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind, what))
-  /// Makes data and metadata durable. See async_barrier.
-  io_result<void> barrier() noexcept { return barrier(barrier_kind::wait_all); }
+  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind, what, = barrier_kind::wait_all))
 
  protected:
   using handle::handle;
@@ -320,7 +318,7 @@ UNIO_SENDER_FORMS(async_read, (io_handle&, h), (io_request<mutable_buffers>, req
 UNIO_SENDER_FORMS(async_receive, (io_handle&, h), (buffer_pool&, pool))
 UNIO_SENDER_FORMS(async_receive_many, (io_handle&, h), (buffer_pool&, pool))
 UNIO_SENDER_FORMS(async_write, (io_handle&, h), (io_request<const_buffers>, request))
-UNIO_SENDER_FORMS(async_barrier, (handle&, h), (barrier_kind, what))
+UNIO_SENDER_FORMS(async_barrier, (handle&, h), (barrier_kind, what, = barrier_kind::wait_all))
 
 // ---- short functions, and how the operations of every handle are described --------------------------------
 

@@ -11,16 +11,13 @@
 
 #pragma once
 
+#include <unio/detail/call_operation.hpp>
 #include <unio/detail/flag_set.hpp>
-#include <unio/detail/operations.hpp>
 #include <unio/directory_entry.hpp>
 #include <unio/io_request.hpp>
 #include <unio/path_view.hpp>
 
 namespace unio::inline v0_1 {
-
-class handle;
-class path_handle;
 
 /// A time of a file: nanoseconds since the epoch of the system clock. A filesystem may keep them coarser.
 /// Times before 1677 and after 2262 are cut to the earliest and the latest.
@@ -177,7 +174,8 @@ enum class last_link : std::uint8_t {
 ///               and a thread that may block makes it
 /// Runs as       statx(2); on no driver by the ring, whose STATX always takes a thread of the kernel
 /// Source        FEATURES H-15; statx(2)
-class async_stat;
+UNIO_CALL_OF_HANDLE_OR_NAME(stat, metadata, handle, ((last_link, how, = last_link::itself)),
+                            (stat_fields, wanted, = stat_fields::basic))
 
 /// Sets metadata of what a handle has open, or of what a name leads to: what `metadata_change` does not keep.
 ///
@@ -189,7 +187,7 @@ class async_stat;
 /// Cost          no allocation; a system call for each of the three, two more for handles without access
 /// Runs as       fchownat(2), fchmod(2), fchmodat2(2), utimensat(2) on a thread that may block
 /// Source        FEATURES H-15
-class async_set_metadata;
+UNIO_CALL_OF_HANDLE_OR_NAME(set_metadata, void, handle, ((last_link, how)), (metadata_change const&, change))
 
 /// Asks for space and limits of the filesystem on which a handle is.
 ///
@@ -197,8 +195,6 @@ class async_set_metadata;
 /// Errors        as fstatfs(2)
 /// Runs as       fstatfs(2) on a thread that may block: a server may have to be asked
 /// Source        FEATURES H-15; fstatfs(2)
-class async_stat_volume;
+UNIO_CALL_OPERATION(stat_volume, volume, (handle const&, h))
 
 } // namespace unio
-
-#include <unio/detail/metadata.hpp>

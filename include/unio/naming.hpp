@@ -25,7 +25,7 @@
 
 #pragma once
 
-#include <unio/detail/metadata.hpp>
+#include <unio/detail/call_operation.hpp>
 #include <unio/path_view.hpp>
 
 namespace unio::inline v0_1 {
@@ -67,7 +67,8 @@ enum class unlink_mode : std::uint8_t {
 ///
 /// Errors        ENOENT if it has no name, or its name leads elsewhere; EXDEV; as renameat2(2)
 /// Cost          six system calls
-class async_relink;
+UNIO_CALL_OPERATION(relink, void, (handle const&, h), (path_handle const&, base), (path_view, name),
+                    (relink_mode, how, = relink_mode::replace))
 
 /// Gives what the handle has open one more name. Also an anonymous file (file_handle::temp_inode that may be
 /// linked); free of races.
@@ -75,22 +76,23 @@ class async_relink;
 /// Errors        EEXIST; EXDEV; EPERM for a directory; ENOENT for a file whose names were all removed; as
 ///               linkat(2)
 /// Cost          two system calls; one with CAP_DAC_READ_SEARCH
-class async_link_inode;
+UNIO_CALL_OPERATION(link_inode, void, (handle const&, h), (path_handle const&, base), (path_view, name))
 
 /// Removes the current name of what the handle has open; a directory if it is one.
 ///
 /// Errors        ENOENT if it has no name, or its name leads elsewhere; as unlinkat(2)
 /// Cost          six system calls
-class async_unlink_inode;
+UNIO_CALL_OPERATION(unlink_inode, void, (handle const&, h))
 
 /// Gives what `from` leads to (a link itself) the name `to`. Source: renameat2(2).
-class async_rename;
+UNIO_CALL_VERB(rename, void, (path_handle const&, from_base), (path_view, from),
+               (path_handle const&, to_base), (path_view, to), (relink_mode, how, = relink_mode::replace))
 
 /// Removes a name. Source: unlinkat(2).
-class async_unlink;
+UNIO_CALL_VERB(unlink, void, (path_handle const&, base), (path_view, name), (unlink_mode, what))
 
 /// Makes an empty directory, with `permissions` minus the umask. Source: mkdirat(2).
-class async_make_directory;
+UNIO_CALL_VERB(make_directory, void, (path_handle const&, base), (path_view, name), (unsigned, permissions))
 
 /// Makes a symbolic link `name` whose target is `target`, any text of 1 … 4095 bytes (less on
 /// filesystems with small blocks).
@@ -100,11 +102,11 @@ class async_make_directory;
 ///               with exchange; ENOENT for an empty target
 /// Cost          one system call; three with relink_mode::replace
 /// Source        FEATURES H-08; symlinkat(2)
-class async_make_symlink;
+UNIO_CALL_VERB(make_symlink, void, (path_handle const&, base), (path_view, name), (path_view, target),
+               (relink_mode, how))
 
 /// Gives what `from` leads to (a link itself) one more name. Source: linkat(2).
-class async_hard_link;
+UNIO_CALL_VERB(hard_link, void, (path_handle const&, from_base), (path_view, from),
+               (path_handle const&, to_base), (path_view, to))
 
 } // namespace unio
-
-#include <unio/detail/naming.hpp>

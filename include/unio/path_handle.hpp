@@ -42,7 +42,7 @@ class UNIO_API path_handle : public handle {
 
  protected:
   friend class async_open_path;
-  friend class async_parent_of;
+  template <class, class> friend class detail::call_operation;
   explicit path_handle(int fd, handle_kind kind = handle_kind::path) noexcept : handle(fd, kind) {}
 };
 
@@ -81,7 +81,7 @@ class async_open_path;
 /// Cost          six system calls
 /// Runs as       readlinkat(2) of /proc/self/fd, openat(2), statx(2) on a thread that may block
 /// Source        FEATURES H-05
-class async_parent_of;
+UNIO_CALL_VERB(parent_of, detail::opened<path_handle>, (handle const&, h))
 
 } // namespace unio
 

@@ -8,10 +8,22 @@
 
 #pragma once
 
-#include <unio/detail/directory_reading.hpp>
 #include <unio/path_handle.hpp>
 
 namespace unio::inline v0_1 {
+
+/// Reads the target of a symbolic link.
+///
+/// Returns       the target: a view of the buffer, 1 … 4095 bytes, without a NUL
+/// Errors        ERANGE: the buffer is not larger than the target, so that some of it may be missing. EINVAL,
+///               ENOENT: not a symbolic link. Otherwise as readlinkat(2)
+/// Buffers       4096 bytes are enough for each; buffer and name must live until it has finished
+/// Cancellation  the deadline and a stop bound the wait to begin
+/// Cost          no allocation; one system call
+/// Runs as       readlinkat(2) on a thread that may block
+/// Source        FEATURES H-08, L-02; readlinkat(2)
+UNIO_CALL_OF_HANDLE_OR_NAME(read_symlink, detail::filled<std::string_view>, symlink_handle, (),
+                            (mutable_buffer, into))
 
 /// A symbolic link. Its target never changes: another one has to take its place.
 ///
@@ -39,18 +51,6 @@ class async_open_symlink;
 [[nodiscard]] io_awaitable<async_open_symlink> co_open_symlink(path_handle const& base, path_view name,
                                                                handle::flag f = handle::flag::none,
                                                                deadline d = {}) noexcept;
-
-/// Reads the target of a symbolic link.
-///
-/// Returns       the target: a view of the buffer, 1 … 4095 bytes, without a NUL
-/// Errors        ERANGE: the buffer is not larger than the target, so that some of it may be missing. EINVAL,
-///               ENOENT: not a symbolic link. Otherwise as readlinkat(2)
-/// Buffers       4096 bytes are enough for each; buffer and name must live until it has finished
-/// Cancellation  the deadline and a stop bound the wait to begin
-/// Cost          no allocation; one system call
-/// Runs as       readlinkat(2) on a thread that may block
-/// Source        FEATURES H-08, L-02; readlinkat(2)
-class async_read_symlink;
 
 } // namespace unio
 

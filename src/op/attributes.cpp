@@ -1,19 +1,24 @@
 // Extended attributes: of a descriptor, or of what a name leads to.
 
-#include "op/name_operation.hpp"
+#include "handle/names.hpp"
+#include "op/call.hpp"
 
+#include <unio/attributes.hpp>
+
+#include <fcntl.h>
 #include <sys/xattr.h>
 
-namespace unio::inline v0_1 {
+namespace unio::inline v0_1::op {
 namespace {
 
 // A descriptor that the calls on descriptors take, or a path that leads to the same: a descriptor opened
 // without access (O_PATH) has none of them, and no call is relative to a directory.
 class target {
  public:
-  target(int fd, detail::name_operation const& op, bool is_named, last_link how) noexcept : fd_(fd) {
-    if (!is_named) return;
-    opened_ = detail::open_at(fd, op.name().c_str(), O_PATH | (how == last_link::itself ? O_NOFOLLOW : 0), 0);
+  target(detail::handle_or_name const& of, last_link how) noexcept : fd_(of.fd) {
+    if (!of.is_named) return;
+    opened_ =
+        detail::open_at(of.fd, of.name.c_str(), O_PATH | (how == last_link::itself ? O_NOFOLLOW : 0), 0);
     fd_ = opened_;
     by_path_ = true;
   }
@@ -57,107 +62,58 @@ template <class Read> int read_whole(mutable_buffer into, std::size_t& needed, R
   return -EIO;
 }
 
-} // namespace
-
-driver::operation_faces const& async_get_attribute::table() noexcept {
-  static constexpr operation_faces faces = op::call_faces<async_get_attribute, call>("get_attribute");
-  return faces;
-}
-async_get_attribute::async_get_attribute(handle const& h, path_view attribute, mutable_buffer into,
-                                         unio::deadline d) noexcept
-    : name_operation(table(), h, d), attribute_(attribute), value_(into) {
-  refuse_with(attribute.check());
-}
-async_get_attribute::async_get_attribute(path_handle const& base, path_view name, path_view attribute,
-                                         mutable_buffer into, last_link how, unio::deadline d) noexcept
-    : name_operation(table(), base, name, d), attribute_(attribute), value_(into), how_(how) {
-  refuse_with(attribute.check());
-}
-
-int async_get_attribute::call(async_get_attribute& op) noexcept {
-  if (op.refused() != 0) return op.refused();
-  target at(op.fd(), op, op.is_named(), op.how_);
-  char const* const attribute = op.attribute_.c_str();
-  return read_whole(op.value_, op.needed_, [&](void* to, std::size_t n) {
-    return at.call([&](int fd) { return sys::fgetxattr(fd, attribute, to, n); },
-                   [&](char const* path) { return sys::getxattr(path, attribute, to, n); });
+int get_attribute(detail::handle_or_name const& of, path_view attribute, mutable_buffer into, last_link how,
+                  std::size_t& needed) noexcept {
+  if (int const r = attribute.check(); r != 0) return r;
+  target at(of, how);
+  return read_whole(into, needed, [&](void* to, std::size_t n) {
+    return at.call([&](int fd) { return sys::fgetxattr(fd, attribute.c_str(), to, n); },
+                   [&](char const* path) { return sys::getxattr(path, attribute.c_str(), to, n); });
   });
 }
 
-driver::operation_faces const& async_set_attribute::table() noexcept {
-  static constexpr operation_faces faces = op::call_faces<async_set_attribute, call>("set_attribute");
-  return faces;
-}
-async_set_attribute::async_set_attribute(handle const& h, path_view attribute, const_buffer from,
-                                         attribute_mode mode, unio::deadline d) noexcept
-    : name_operation_without_value(table(), h, d), attribute_(attribute), value_(from), mode_(mode) {
-  refuse_with(attribute.check());
-}
-async_set_attribute::async_set_attribute(path_handle const& base, path_view name, path_view attribute,
-                                         const_buffer from, attribute_mode mode, last_link how,
-                                         unio::deadline d) noexcept
-    : name_operation_without_value(table(), base, name, d),
-      attribute_(attribute),
-      value_(from),
-      mode_(mode),
-      how_(how) {
-  refuse_with(attribute.check());
-}
-
-int async_set_attribute::call(async_set_attribute& op) noexcept {
-  if (op.refused() != 0) return op.refused();
+int set_attribute(detail::handle_or_name const& of, path_view attribute, const_buffer value,
+                  attribute_mode mode, last_link how) noexcept {
+  if (int const r = attribute.check(); r != 0) return r;
   constexpr int flags_of[] = {0, XATTR_CREATE, XATTR_REPLACE};
-  int const flags = flags_of[static_cast<unsigned>(op.mode_)];
-  target at(op.fd(), op, op.is_named(), op.how_);
-  char const* const attribute = op.attribute_.c_str();
-  void const* const bytes = op.value_.data();
-  std::size_t const n = op.value_.size();
-  return static_cast<int>(
-      at.call([&](int fd) { return sys::fsetxattr(fd, attribute, bytes, n, flags); },
-              [&](char const* path) { return sys::setxattr(path, attribute, bytes, n, flags); }));
+  int const flags = flags_of[static_cast<unsigned>(mode)];
+  char const* const name = attribute.c_str();
+  target at(of, how);
+  return static_cast<int>(at.call(
+      [&](int fd) { return sys::fsetxattr(fd, name, value.data(), value.size(), flags); },
+      [&](char const* path) { return sys::setxattr(path, name, value.data(), value.size(), flags); }));
 }
 
-driver::operation_faces const& async_list_attributes::table() noexcept {
-  static constexpr operation_faces faces = op::call_faces<async_list_attributes, call>("list_attributes");
-  return faces;
-}
-async_list_attributes::async_list_attributes(handle const& h, mutable_buffer names, unio::deadline d) noexcept
-    : name_operation(table(), h, d), names_(names) {}
-async_list_attributes::async_list_attributes(path_handle const& base, path_view name, mutable_buffer names,
-                                             last_link how, unio::deadline d) noexcept
-    : name_operation(table(), base, name, d), names_(names), how_(how) {}
-
-int async_list_attributes::call(async_list_attributes& op) noexcept {
-  if (op.refused() != 0) return op.refused();
-  target at(op.fd(), op, op.is_named(), op.how_);
-  return read_whole(op.names_, op.needed_, [&](void* names, std::size_t n) {
+int list_attributes(detail::handle_or_name const& of, mutable_buffer into, last_link how,
+                    std::size_t& needed) noexcept {
+  target at(of, how);
+  return read_whole(into, needed, [&](void* names, std::size_t n) {
     auto* const text = static_cast<char*>(names);
     return at.call([&](int fd) { return sys::flistxattr(fd, text, n); },
                    [&](char const* path) { return sys::listxattr(path, text, n); });
   });
 }
 
-driver::operation_faces const& async_remove_attribute::table() noexcept {
-  static constexpr operation_faces faces = op::call_faces<async_remove_attribute, call>("remove_attribute");
-  return faces;
-}
-async_remove_attribute::async_remove_attribute(handle const& h, path_view attribute,
-                                               unio::deadline d) noexcept
-    : name_operation_without_value(table(), h, d), attribute_(attribute) {
-  refuse_with(attribute.check());
-}
-async_remove_attribute::async_remove_attribute(path_handle const& base, path_view name, path_view attribute,
-                                               last_link how, unio::deadline d) noexcept
-    : name_operation_without_value(table(), base, name, d), attribute_(attribute), how_(how) {
-  refuse_with(attribute.check());
+int remove_attribute(detail::handle_or_name const& of, path_view attribute, last_link how) noexcept {
+  if (int const r = attribute.check(); r != 0) return r;
+  target at(of, how);
+  return static_cast<int>(
+      at.call([&](int fd) { return sys::fremovexattr(fd, attribute.c_str()); },
+              [&](char const* path) { return sys::removexattr(path, attribute.c_str()); }));
 }
 
-int async_remove_attribute::call(async_remove_attribute& op) noexcept {
-  if (op.refused() != 0) return op.refused();
-  target at(op.fd(), op, op.is_named(), op.how_);
-  char const* const attribute = op.attribute_.c_str();
-  return static_cast<int>(at.call([&](int fd) { return sys::fremovexattr(fd, attribute); },
-                                  [&](char const* path) { return sys::removexattr(path, attribute); }));
-}
+} // namespace
+} // namespace unio::op
+
+namespace unio::inline v0_1 {
+
+constinit operation_faces const async_get_attribute::table_ =
+    op::call_faces<async_get_attribute, op::get_attribute>("get_attribute");
+constinit operation_faces const async_set_attribute::table_ =
+    op::call_faces<async_set_attribute, op::set_attribute>("set_attribute");
+constinit operation_faces const async_list_attributes::table_ =
+    op::call_faces<async_list_attributes, op::list_attributes>("list_attributes");
+constinit operation_faces const async_remove_attribute::table_ =
+    op::call_faces<async_remove_attribute, op::remove_attribute>("remove_attribute");
 
 } // namespace unio

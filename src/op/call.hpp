@@ -1,5 +1,8 @@
-// src/op/call.hpp: operations that are a system call for which readiness means nothing: names, attributes,
-// space on a disk.
+// src/op/call.hpp: operations that are one call for which readiness means nothing: names, attributes, space
+// on a disk. What is declared by UNIO_CALL_OPERATION (unio/detail/call_operation.hpp) is a plain function of
+// its arguments here, and a line that makes it the faces of the operation:
+//
+//   constinit operation_faces const async_unlink::table_ = op::call_faces<async_unlink, unlink>("unlink");
 //
 // On every driver a thread of the library makes the call. A ring would give each to a thread of the kernel,
 // which costs more (most prep functions of io_uring/fs.c and io_uring/statx.c set REQ_F_FORCE_ASYNC), and
@@ -9,65 +12,151 @@
 
 #include "op/face.hpp"
 
+#include <unio/detail/call_operation.hpp>
+
 #include <type_traits>
+
+namespace unio::inline v0_1::detail {
+
+/// The arguments of an operation.
+struct call_access {
+  template <class... Arguments> struct types {
+    template <class T> static constexpr bool has = (false || ... || std::is_same_v<T, Arguments>);
+  };
+
+  /// f of them, and of the value that the function fills in, if there is one.
+  template <class Operation> static auto give(Operation& op, auto f) noexcept {
+    if constexpr (requires { op.result_value_; })
+      return op.given_to([&](auto&&... arguments) { return f(arguments..., op.result_value_); });
+    else
+      return op.given_to(f);
+  }
+
+  /// The types of all but the first, as they are kept.
+  template <class Operation>
+  using rest_of = decltype(std::declval<Operation&>().given_to(
+      [](auto const&, auto const&... rest) { return types<std::remove_cvref_t<decltype(rest)>...>(); }));
+
+  template <class Operation> static constexpr bool opens = requires { Operation::opens; };
+  /// An operation that is declared otherwise: its call takes the operation.
+  template <class Operation>
+  static constexpr bool is_declared = requires(Operation& op) { op.given_to([](auto&&...) { return 0; }); };
+};
+
+} // namespace unio::detail
 
 namespace unio::inline v0_1::op {
 
-/// For operations whose call always has to be made by a thread that may block.
-template <class Operation> int never_at_once(Operation&) noexcept { return -EAGAIN; }
+/// f of each argument that is a name: what comes after a directory. Not of other text.
+template <class First, class... Rest>
+void for_each_name(auto f, First const& first, Rest const&... rest) noexcept {
+  if constexpr (std::is_same_v<First, detail::handle_or_name>)
+    if (first.is_named) f(first.name);
+  bool is_name = std::is_same_v<First, detail::directory_number>;
+  [[maybe_unused]] auto const look = [&]<class T>(T const& argument) {
+    if constexpr (std::is_same_v<T, path_view>)
+      if (is_name) f(argument);
+    is_name = std::is_same_v<T, detail::directory_number>;
+  };
+  (look(rest), ...);
+}
 
-template <class Operation, int (*F)(Operation&) noexcept> struct function {};
+/// Why the arguments are invalid, or 0. The first reason counts.
+template <class First, class... Rest> int refused(First const& first, Rest const&... rest) noexcept {
+  int r = 0;
+  if constexpr (!std::is_same_v<First, detail::directory_number>) {
+    bool is_closed = false;
+    if constexpr (std::is_same_v<First, int>)
+      is_closed = first == -1;
+    else
+      is_closed = first.fd == -1;
+    if (is_closed) r = -EBADF;
+  }
+  for_each_name([&r](path_view name) { r = r != 0 ? r : name.check(); }, first, rest...);
+  return r;
+}
 
 /// The names that it was to be done on, for the text of its failure. One on what a handle has open has none,
 /// and a descriptor instead.
 template <class Operation> bool append_names(io_operation const& op, detail::failed_object& to) noexcept {
-  auto const& self = static_cast<Operation const&>(op);
-  auto const append = [&to](auto const& name, std::size_t most) {
-    to.append(name.c_str(), name.size(), most);
-  };
-  if (self.name().size() == 0) return false;
-  if constexpr (requires { self.to().c_str(); }) {
-    static constexpr char between[] = " to ";
-    constexpr std::size_t half = (detail::failed_object::capacity - sizeof(between)) / 2;
-    append(self.name(), half);
-    to.append(between);
-    append(self.to(), half);
-  } else {
-    append(self.name(), detail::failed_object::capacity);
-  }
+  path_view names[2];
+  int count = 0;
+  auto& self = const_cast<Operation&>(static_cast<Operation const&>(op));
+  detail::call_access::give(self, [&](auto const& first, auto const&... rest) {
+    if constexpr (!std::is_same_v<decltype(first), int const&>)
+      for_each_name([&](path_view name) { names[count++] = name; }, first, rest...);
+    return 0;
+  });
+  if (count == 0 || names[0].size() == 0) return false;
+  static constexpr char between[] = " to ";
+  constexpr std::size_t half = (detail::failed_object::capacity - sizeof(between)) / 2;
+  to.append(names[0].c_str(), names[0].size(), count == 1 ? detail::failed_object::capacity : half);
+  if (count == 1) return true;
+  to.append(between);
+  to.append(names[1].c_str(), names[1].size(), half);
   return true;
 }
 
-template <class Operation> constexpr auto object_of() noexcept -> decltype(operation_faces::object) {
-  if constexpr (requires(Operation const& o) { o.name().c_str(); }) return append_names<Operation>;
-  return nullptr;
+/// One that uses two directories: neither is closed before it has ended.
+template <class Operation>
+void for_each_directory(io_operation const& op, void (*use)(int fd, void* context), void* context) noexcept {
+  use(op.fd(), context);
+  auto& self = const_cast<Operation&>(static_cast<Operation const&>(op));
+  detail::call_access::give(self, [&](auto const&, auto const&... rest) {
+    [[maybe_unused]] auto const look = [&]<class T>(T const& argument) {
+      if constexpr (std::is_same_v<T, detail::directory_number>)
+        if (argument.fd != op.fd()) use(argument.fd, context);
+    };
+    (look(rest), ...);
+    return 0;
+  });
+}
+
+inline void close_outcome(io_operation& op) noexcept {
+  if (op.outcome_value() >= 0) sys::close(op.outcome_value());
+}
+
+/// Calls `Call` with the arguments of `op`.
+template <auto Call, class Operation> int call(Operation& op) noexcept {
+  if constexpr (detail::call_access::is_declared<Operation>)
+    return detail::call_access::give(op, [](auto&&... arguments) {
+      int const r = refused(arguments...);
+      return r != 0 ? r : Call(arguments...);
+    });
+  else
+    return Call(op);
 }
 
 /// A deadline or a cancel ends it until a thread has begun it; from then on the call decides.
 ///
 /// The faces of an operation of class `Operation`. `Call` makes the call and may block. `AtOnce` does the
 /// same where it cannot block (arguments that are refused, what is answered from a cache), else it returns
-/// -EAGAIN. Both return >= 0, or -errno; what does not fit into an int they keep in the operation.
+/// -EAGAIN. Both return >= 0, or -errno; what does not fit into an int they put into their last argument.
 /// A blocking call goes to `Call` alone, so that this has to refuse what `AtOnce` refuses.
 /// `changes_directory`: the call changes the directory fd().
-template <class Operation, int (*Call)(Operation&) noexcept,
-          int (*AtOnce)(Operation&) noexcept = never_at_once<Operation>>
+template <class Operation, auto Call, auto AtOnce = nullptr>
 constexpr operation_faces call_faces(char const* name, bool changes_directory = false) noexcept {
-  // By their types: g++ compares no addresses in a constant where they are checked at run time (UBSan).
-  constexpr bool tries =
-      !std::is_same_v<function<Operation, AtOnce>, function<Operation, never_at_once<Operation>>>;
-  return {.name = name,
-          .tries = tries ? inline_attempt::always : inline_attempt::never,
-          .flow = direction::either,
-          .wants = wants<readiness::worker>,
-          .perform =
-              [](io_operation& op, attempt how) noexcept {
-                auto& self = static_cast<Operation&>(op);
-                return how == attempt::blocking ? Call(self) : AtOnce(self);
-              },
-          .complete = decode,
-          .object = object_of<Operation>(),
-          .changes_directory = changes_directory};
+  constexpr bool tries = !std::is_null_pointer_v<decltype(AtOnce)>;
+  operation_faces f{.name = name,
+                    .tries = tries ? inline_attempt::always : inline_attempt::never,
+                    .flow = direction::either,
+                    .wants = wants<readiness::worker>,
+                    .perform =
+                        [](io_operation& op, attempt how) noexcept {
+                          auto& self = static_cast<Operation&>(op);
+                          if (how == attempt::blocking) return call<Call>(self);
+                          if constexpr (tries) return call<AtOnce>(self);
+                          return -EAGAIN;
+                        },
+                    .complete = decode,
+                    .changes_directory = changes_directory};
+  if constexpr (detail::call_access::is_declared<Operation>) {
+    f.object = append_names<Operation>;
+    if (detail::call_access::rest_of<Operation>::template has<detail::directory_number>)
+      f.for_each_descriptor = for_each_directory<Operation>;
+    if (detail::call_access::opens<Operation>) f.reclaim = close_outcome;
+  }
+  return f;
 }
 
 } // namespace unio::op

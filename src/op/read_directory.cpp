@@ -1,6 +1,6 @@
 // async_read_directory: listing a directory; async_read_symlink: the target of a link.
 
-#include "op/name_operation.hpp"
+#include "op/call.hpp"
 
 #include <unio/directory_handle.hpp>
 #include <unio/symlink_handle.hpp>
@@ -9,81 +9,66 @@
 #include <climits>
 #include <cstring>
 
-namespace unio::inline v0_1 {
-
-driver::operation_faces const& async_read_directory::table() noexcept {
-  static constexpr operation_faces faces = op::call_faces<async_read_directory, call>("read_directory");
-  return faces;
-}
-async_read_directory::async_read_directory(directory_handle const& h, mutable_buffer buffer,
-                                           directory_filter filter, unio::deadline d) noexcept
-    : name_operation(table(), h, d), buffer_(buffer), filter_(filter) {
-  if (buffer.size() < largest_directory_record) refuse_with(-EINVAL);
-}
+namespace unio::inline v0_1::op {
+namespace {
 
 // Of the entries between two places of the buffer, keeps those that are wanted. Returns where they end.
-std::size_t async_read_directory::keep_wanted(std::size_t from, std::size_t end) const noexcept {
-  if (filter_.wants == nullptr) return end;
-  std::byte* to = buffer_.data() + from;
-  directory_entries const all(buffer_.data() + from, end - from);
+std::size_t keep_wanted(directory_filter const& filter, std::byte* buffer, std::size_t from,
+                        std::size_t end) noexcept {
+  if (filter.wants == nullptr) return end;
+  std::byte* to = buffer + from;
+  directory_entries const all(buffer + from, end - from);
   for (directory_entries::iterator e = all.begin(); e != all.end();) {
     std::byte const* const record = e.record();
     std::size_t const size = e.size();
-    bool const wanted = filter_.wants(*e, filter_.context);
+    bool const wanted = filter.wants(*e, filter.context);
     ++e; // before its record is moved to where the next one may begin
     if (!wanted) continue;
     std::memmove(to, record, size);
     to += size;
   }
-  return static_cast<std::size_t>(to - buffer_.data());
+  return static_cast<std::size_t>(to - buffer);
 }
 
-int async_read_directory::call(async_read_directory& op) noexcept {
-  if (op.refused() != 0) return op.refused();
-  op.at_end_ = false;
-  op.is_snapshot_ = false;
-  bool const at_beginning = sys::lseek(op.fd(), 0, SEEK_CUR) == 0;
-  std::size_t const room = std::min<std::size_t>(op.buffer_.size(), INT_MAX);
+int read_directory(int fd, mutable_buffer buffer, directory_filter const& filter,
+                   directory_listing& listing) noexcept {
+  if (buffer.size() < largest_directory_record) return -EINVAL;
+  bool at_end = false, is_snapshot = false;
+  bool const at_beginning = sys::lseek(fd, 0, SEEK_CUR) == 0;
+  std::size_t const room = std::min<std::size_t>(buffer.size(), INT_MAX);
   std::size_t filled = 0;
   // A record that does not fit says EINVAL; with so much room each fits.
   for (int calls = 0; room - filled >= largest_directory_record; ++calls) {
-    int const n = op::uninterrupted(
-        [&] { return sys::getdents64(op.fd(), op.buffer_.data() + filled, room - filled); });
+    int const n = uninterrupted([&] { return sys::getdents64(fd, buffer.data() + filled, room - filled); });
     if (n < 0 && filled != 0) break; // what was read is not lost; the next read meets the error again
     if (n < 0) return n;
     if (n == 0) {
-      op.at_end_ = true;
-      op.is_snapshot_ = at_beginning && calls <= 1;
+      at_end = true;
+      is_snapshot = at_beginning && calls <= 1;
       break;
     }
-    filled = op.keep_wanted(filled, filled + static_cast<std::size_t>(n));
+    filled = keep_wanted(filter, buffer.data(), filled, filled + static_cast<std::size_t>(n));
   }
+  listing = directory_listing({buffer.data(), filled}, at_end, is_snapshot);
   return static_cast<int>(filled);
 }
 
-driver::operation_faces const& async_read_symlink::table() noexcept {
-  static constexpr operation_faces faces = op::call_faces<async_read_symlink, call>("read_symlink");
-  return faces;
-}
-async_read_symlink::async_read_symlink(symlink_handle const& h, mutable_buffer buffer,
-                                       unio::deadline d) noexcept
-    : name_operation(table(), h, d), buffer_(buffer) {
-  if (buffer.empty()) refuse_with(-ERANGE);
-}
-async_read_symlink::async_read_symlink(path_handle const& base, path_view name, mutable_buffer buffer,
-                                       unio::deadline d) noexcept
-    : name_operation(table(), base, name, d), buffer_(buffer) {
-  if (buffer.empty()) refuse_with(-ERANGE);
-  if (name.size() == 0) refuse_with(-ENOENT); // which the call takes for the directory itself
+int read_symlink(detail::handle_or_name const& of, mutable_buffer into) noexcept {
+  if (into.empty()) return -ERANGE;
+  if (of.is_named && of.name.size() == 0) return -ENOENT; // which the call takes for the directory itself
+  char* const text = reinterpret_cast<char*>(into.data());
+  std::int64_t const n = sys::readlinkat(of.fd, of.name.c_str(), text, into.size());
+  return static_cast<std::size_t>(n) == into.size() ? -ERANGE : static_cast<int>(n); // it truncates silently
 }
 
-int async_read_symlink::call(async_read_symlink& op) noexcept {
-  if (op.refused() != 0) return op.refused();
-  char* const text = reinterpret_cast<char*>(op.buffer_.data());
-  std::int64_t const n = sys::readlinkat(op.fd(), op.name().c_str(), text, op.buffer_.size());
-  if (n < 0) return static_cast<int>(n);
-  return static_cast<std::size_t>(n) == op.buffer_.size() ? -ERANGE
-                                                          : static_cast<int>(n); // it truncates silently
-}
+} // namespace
+} // namespace unio::op
+
+namespace unio::inline v0_1 {
+
+constinit operation_faces const async_read_directory::table_ =
+    op::call_faces<async_read_directory, op::read_directory>("read_directory");
+constinit operation_faces const async_read_symlink::table_ =
+    op::call_faces<async_read_symlink, op::read_symlink>("read_symlink");
 
 } // namespace unio

@@ -1,7 +1,8 @@
 // The sizes of operations. Programs have millions; a change here is a decision, not an accident.
 
-#include <unio/handle.hpp>
+#include <unio/directory_handle.hpp>
 #include <unio/passed_handles.hpp>
+#include <unio/symlink_handle.hpp>
 #include <unio/timer_handle.hpp>
 
 namespace unio::inline v0_1 {
@@ -14,6 +15,12 @@ static_assert(sizeof(async_wait) <= 152 + tracking);
 static_assert(sizeof(io_awaitable<async_read>) <= 216 + tracking);
 static_assert(sizeof(async_receive_from) <= 608 + tracking);
 static_assert(sizeof(async_send_to) <= 720 + tracking);
+static_assert(sizeof(async_rename) <= 176 + tracking);
+static_assert(sizeof(async_unlink_inode) <= 128 + tracking);
+static_assert(sizeof(async_stat) <= 384 + tracking);
+static_assert(sizeof(async_get_attribute) <= 200 + tracking);
+static_assert(sizeof(async_read_directory) <= 192 + tracking);
+static_assert(sizeof(async_read_symlink) <= 168 + tracking);
 static_assert(sizeof(datagram_info) == 264 && sizeof(send_description) == 248);
 static_assert(sizeof(passed_handles) == 132);
 static_assert(sizeof(handle) == 16);

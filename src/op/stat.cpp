@@ -1,9 +1,13 @@
 // async_stat, async_set_metadata, async_stat_volume: what a filesystem knows beside the bytes of files.
 
 #include "handle/change_mode.hpp"
-#include "op/name_operation.hpp"
+#include "handle/names.hpp"
+#include "op/call.hpp"
 #include "sys/kernel_abi.hpp"
 
+#include <unio/handle.hpp>
+
+#include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -11,7 +15,7 @@
 
 #include <cstring>
 
-namespace unio::inline v0_1 {
+namespace unio::inline v0_1::op {
 namespace {
 
 static_assert(sizeof(metadata) <= 224);
@@ -90,7 +94,7 @@ metadata decoded(struct statx const& s) noexcept {
 
 int statx_into(int fd, char const* name, int flags, stat_fields wanted, metadata& value) noexcept {
   struct statx s;
-  int const r = op::uninterrupted([&] {
+  int const r = uninterrupted([&] {
     return sys::statx(fd, name, flags, static_cast<unsigned>(wanted & stat_fields::everything), &s);
   });
   if (r >= 0) value = decoded(s);
@@ -120,108 +124,71 @@ timespec set_time(file_time t) noexcept {
   return {.tv_sec = seconds, .tv_nsec = ns - seconds * second};
 }
 
-} // namespace
-
-driver::operation_faces const& async_stat::table() noexcept {
-  static constexpr operation_faces faces = op::call_faces<async_stat, call, at_once>("stat");
-  return faces;
+int flags_of(detail::handle_or_name const& of, last_link how) noexcept {
+  if (!of.is_named) return AT_EMPTY_PATH;
+  return how == last_link::itself ? AT_SYMLINK_NOFOLLOW : 0;
 }
 
-async_stat::async_stat(handle const& h, stat_fields wanted, unio::deadline d) noexcept
-    : name_operation(table(), h, d), wanted_(wanted) {}
-async_stat::async_stat(path_handle const& base, path_view name, stat_fields wanted, last_link how,
-                       unio::deadline d) noexcept
-    : name_operation(table(), base, name, d), wanted_(wanted), how_(how) {}
-
-int async_stat::call(async_stat& op) noexcept {
-  if (op.refused() != 0) return op.refused();
-  int const flags = op.is_named() ? op::link_flag(op.how_) : AT_EMPTY_PATH;
-  return statx_into(op.fd(), op.name().c_str(), flags, op.wanted_, op.value_);
+int stat(detail::handle_or_name const& of, stat_fields wanted, last_link how, metadata& value) noexcept {
+  return statx_into(of.fd, of.name.c_str(), flags_of(of, how), wanted, value);
 }
 
 // Of an open descriptor. Of a name, if all its parts are cached: three calls, but no thread.
-int async_stat::at_once(async_stat& op) noexcept {
-  if (op.refused() != 0) return op.refused();
-  int fd = op.fd();
-  if (op.is_named()) {
-    open_how how{};
-    how.flags = O_PATH | O_CLOEXEC | (op.how_ == last_link::itself ? std::uint64_t{O_NOFOLLOW} : 0);
-    how.resolve = RESOLVE_CACHED;
-    fd = static_cast<int>(sys::openat2(op.fd(), op.name().c_str(), &how, sizeof(how)));
+int stat_at_once(detail::handle_or_name const& of, stat_fields wanted, last_link how,
+                 metadata& value) noexcept {
+  int fd = of.fd;
+  if (of.is_named) {
+    open_how cached{};
+    cached.flags = O_PATH | O_CLOEXEC | (how == last_link::itself ? std::uint64_t{O_NOFOLLOW} : 0);
+    cached.resolve = RESOLVE_CACHED;
+    fd = static_cast<int>(sys::openat2(of.fd, of.name.c_str(), &cached, sizeof(cached)));
     if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EACCES) return fd;
     if (fd < 0) return -EAGAIN;
   }
-  int r = statx_into(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, op.wanted_, op.value_);
-  if (op.is_named()) sys::close(fd);
-  if (r >= 0 && !is_at_hand(op.is_named() ? handle_kind::file : op.kind(), op.value_)) r = -EAGAIN;
+  int r = statx_into(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, wanted, value);
+  if (of.is_named) sys::close(fd);
+  if (r >= 0 && !is_at_hand(of.is_named ? handle_kind::file : of.kind, value)) r = -EAGAIN;
   return r;
 }
 
-driver::operation_faces const& async_set_metadata::table() noexcept {
-  static constexpr operation_faces faces = op::call_faces<async_set_metadata, call>("set_metadata");
-  return faces;
-}
-
-async_set_metadata::async_set_metadata(handle const& h, metadata_change const& change,
-                                       unio::deadline d) noexcept
-    : name_operation_without_value(table(), h, d), change_(change) {}
-async_set_metadata::async_set_metadata(path_handle const& base, path_view name, metadata_change const& change,
-                                       last_link how, unio::deadline d) noexcept
-    : name_operation_without_value(table(), base, name, d), change_(change), how_(how) {}
-
-int async_set_metadata::flags() const noexcept { return is_named() ? op::link_flag(how_) : AT_EMPTY_PATH; }
-
-int async_set_metadata::set_permissions() const noexcept {
-  unsigned const mode = change_.permissions & 07777;
-  if (!is_named()) {
-    auto const r = static_cast<int>(sys::fchmod(fd(), mode));
+int set_permissions(detail::handle_or_name const& of, unsigned mode, last_link how) noexcept {
+  if (!of.is_named) {
+    auto const r = static_cast<int>(sys::fchmod(of.fd, mode));
     if (r != -EBADF) return r; // opened without access (O_PATH)
-    return static_cast<int>(sys::fchmodat2(AT_FDCWD, detail::descriptor_path(fd()).text, mode, 0));
+    return static_cast<int>(sys::fchmodat2(AT_FDCWD, detail::descriptor_path(of.fd).text, mode, 0));
   }
-  if (how_ == last_link::followed)
-    return static_cast<int>(sys::fchmodat2(fd(), name().c_str(), mode, flags()));
-  return detail::change_mode(fd(), name().c_str(), mode);
+  if (how == last_link::followed) return static_cast<int>(sys::fchmodat2(of.fd, of.name.c_str(), mode, 0));
+  return detail::change_mode(of.fd, of.name.c_str(), mode);
 }
 
-int async_set_metadata::set_times() const noexcept {
-  timespec const times[2] = {set_time(change_.accessed), set_time(change_.modified)};
-  if (is_named()) return static_cast<int>(sys::utimensat(fd(), name().c_str(), times, flags()));
-  auto const r = static_cast<int>(sys::utimensat(fd(), nullptr, times, 0));
+int set_times(detail::handle_or_name const& of, metadata_change const& change, last_link how) noexcept {
+  timespec const times[2] = {set_time(change.accessed), set_time(change.modified)};
+  if (of.is_named) return static_cast<int>(sys::utimensat(of.fd, of.name.c_str(), times, flags_of(of, how)));
+  auto const r = static_cast<int>(sys::utimensat(of.fd, nullptr, times, 0));
   if (r != -EBADF) return r;
-  return static_cast<int>(sys::utimensat(AT_FDCWD, detail::descriptor_path(fd()).text, times, 0));
+  return static_cast<int>(sys::utimensat(AT_FDCWD, detail::descriptor_path(of.fd).text, times, 0));
 }
 
-int async_set_metadata::call(async_set_metadata& op) noexcept {
-  if (op.refused() != 0) return op.refused();
+int set_metadata(detail::handle_or_name const& of, metadata_change const& change, last_link how) noexcept {
   constexpr std::uint32_t keep = metadata_change::keep;
-  metadata_change const& c = op.change_;
-  if (c.owner != keep || c.group != keep) {
-    std::int64_t const r = sys::fchownat(op.fd(), op.name().c_str(), c.owner, c.group, op.flags());
+  if (change.owner != keep || change.group != keep) {
+    std::int64_t const r =
+        sys::fchownat(of.fd, of.name.c_str(), change.owner, change.group, flags_of(of, how));
     if (r < 0) return static_cast<int>(r);
   }
-  if (c.permissions != keep)
-    if (int const r = op.set_permissions(); r < 0) return r;
-  if (c.accessed != metadata_change::keep_time || c.modified != metadata_change::keep_time)
-    if (int const r = op.set_times(); r < 0) return r;
+  if (change.permissions != keep)
+    if (int const r = set_permissions(of, change.permissions & 07777, how); r < 0) return r;
+  if (change.accessed != metadata_change::keep_time || change.modified != metadata_change::keep_time)
+    if (int const r = set_times(of, change, how); r < 0) return r;
   return 0;
 }
 
-driver::operation_faces const& async_stat_volume::table() noexcept {
-  static constexpr operation_faces faces = op::call_faces<async_stat_volume, call>("stat_volume");
-  return faces;
-}
-
-async_stat_volume::async_stat_volume(handle const& h, unio::deadline d) noexcept
-    : name_operation(table(), h, d) {}
-
-int async_stat_volume::call(async_stat_volume& op) noexcept {
-  if (op.refused() != 0) return op.refused();
+int stat_volume(int fd, volume& v) noexcept {
   struct statfs s;
-  int const r = op::uninterrupted([&] { return sys::fstatfs(op.fd(), &s); });
+  int const r = uninterrupted([&] { return sys::fstatfs(fd, &s); });
   if (r < 0) return r;
   // The counts are in fragments; f_bsize is the size of transfers that the filesystem likes.
   auto const unit = static_cast<std::uint64_t>(s.f_frsize != 0 ? s.f_frsize : s.f_bsize);
-  volume& v = op.value_;
   v.total = s.f_blocks * unit;
   v.free = s.f_bfree * unit;
   v.available = s.f_bavail * unit;
@@ -235,6 +202,18 @@ int async_stat_volume::call(async_stat_volume& op) noexcept {
   v.is_read_only = (s.f_flags & ST_RDONLY) != 0;
   return 0;
 }
+
+} // namespace
+} // namespace unio::op
+
+namespace unio::inline v0_1 {
+
+constinit operation_faces const async_stat::table_ =
+    op::call_faces<async_stat, op::stat, op::stat_at_once>("stat");
+constinit operation_faces const async_set_metadata::table_ =
+    op::call_faces<async_set_metadata, op::set_metadata>("set_metadata");
+constinit operation_faces const async_stat_volume::table_ =
+    op::call_faces<async_stat_volume, op::stat_volume>("stat_volume");
 
 result<file_id> handle::unique_id() const noexcept {
   io_result<metadata> const m = detail::blocking(async_stat(*this, stat_fields::identity));

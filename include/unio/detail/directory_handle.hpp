@@ -18,9 +18,6 @@ class UNIO_API async_open_directory : public detail::open_operation,
   [[nodiscard]] result_type result() noexcept;
 };
 
-UNIO_SENDER_FORMS(async_read_directory, (directory_handle const&, h), (mutable_buffer, buffer),
-                  (directory_filter, filter))
-
 inline io_awaitable<async_open_directory> co_open_directory(path_handle const& base, path_view name,
                                                             handle::creation c, handle::flag f,
                                                             deadline d) noexcept {

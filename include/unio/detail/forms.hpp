@@ -87,8 +87,9 @@
 #define UNIO_WITH_DEFAULT(type, name, ...) type name __VA_ARGS__
 #define UNIO_WITHOUT_DEFAULT(type, name, ...) type name
 #define UNIO_NAME_ONLY(type, name, ...) name
+#define UNIO_TYPE_ONLY(type, name, ...) type
 
-// f of each, with commas between them.
+// f of each: with commas between them; one after the other.
 #define UNIO_EACH(f, ...) __VA_OPT__(UNIO_EACH_1(f, __VA_ARGS__))
 #define UNIO_EACH_1(f, a, ...) f a __VA_OPT__(, UNIO_EACH_2(f, __VA_ARGS__))
 #define UNIO_EACH_2(f, a, ...) f a __VA_OPT__(, UNIO_EACH_3(f, __VA_ARGS__))
@@ -97,3 +98,11 @@
 #define UNIO_EACH_5(f, a, ...) f a __VA_OPT__(, UNIO_EACH_6(f, __VA_ARGS__))
 #define UNIO_EACH_6(f, a, ...) f a __VA_OPT__(, UNIO_EACH_7(f, __VA_ARGS__))
 #define UNIO_EACH_7(f, a) f a
+#define UNIO_ALL(f, ...) __VA_OPT__(UNIO_ALL_1(f, __VA_ARGS__))
+#define UNIO_ALL_1(f, a, ...) f a __VA_OPT__(UNIO_ALL_2(f, __VA_ARGS__))
+#define UNIO_ALL_2(f, a, ...) f a __VA_OPT__(UNIO_ALL_3(f, __VA_ARGS__))
+#define UNIO_ALL_3(f, a, ...) f a __VA_OPT__(UNIO_ALL_4(f, __VA_ARGS__))
+#define UNIO_ALL_4(f, a, ...) f a __VA_OPT__(UNIO_ALL_5(f, __VA_ARGS__))
+#define UNIO_ALL_5(f, a, ...) f a __VA_OPT__(UNIO_ALL_6(f, __VA_ARGS__))
+#define UNIO_ALL_6(f, a, ...) f a __VA_OPT__(UNIO_ALL_7(f, __VA_ARGS__))
+#define UNIO_ALL_7(f, a) f a

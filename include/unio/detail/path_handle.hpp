@@ -17,22 +17,6 @@ class UNIO_API async_open_path : public detail::open_operation,
   [[nodiscard]] result_type result() noexcept;
 };
 
-class UNIO_API async_parent_of : public detail::name_operation,
-                                 public detail::standard_sender<async_parent_of> {
- public:
-  using result_type = io_result<path_handle>;
-  async_parent_of() = default;
-  explicit async_parent_of(handle const& h, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() noexcept;
-
- private:
-  static driver::operation_faces const& table() noexcept;
-  static int call(async_parent_of& op) noexcept;
-};
-
-UNIO_SENDER_FORMS(async_parent_of, (handle const&, h))
-UNIO_FREE_VERB_FORMS(parent_of, async_parent_of, (handle const&, h))
-
 inline io_awaitable<async_open_path> co_open_path(path_handle const& base, path_view name, handle::flag f,
                                                   deadline d) noexcept {
   return io_awaitable<async_open_path>(std::in_place, base, name, f, d);

@@ -17,11 +17,6 @@ class UNIO_API async_open_symlink : public detail::open_operation,
   [[nodiscard]] result_type result() noexcept;
 };
 
-UNIO_SENDER_FORMS(async_read_symlink, (symlink_handle const&, h), (mutable_buffer, buffer))
-UNIO_SENDER_FORMS(async_read_symlink, (path_handle const&, base), (path_view, name), (mutable_buffer, buffer))
-UNIO_FREE_VERB_FORMS(read_symlink, async_read_symlink, (path_handle const&, base), (path_view, name),
-                     (mutable_buffer, buffer))
-
 inline io_awaitable<async_open_symlink> co_open_symlink(path_handle const& base, path_view name,
                                                         handle::flag f, deadline d) noexcept {
   return io_awaitable<async_open_symlink>(std::in_place, base, name, f, d);
