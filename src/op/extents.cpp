@@ -5,18 +5,16 @@
 
 #include <sys/stat.h>
 
-namespace unio::inline v0_1 {
+namespace unio::inline v0_1::op {
 namespace {
 
-int find(async_extents& op) noexcept {
-  std::span<file_extent> const into = op::file_access::into(op);
+int extents(int fd, std::span<file_extent> into, extent_type from) noexcept {
   struct stat s;
-  if (int const r = op::uninterrupted([&] { return sys::fstat(op.fd(), &s); }); r < 0) return r;
-  int const afresh = op::read_afresh(op.fd());
+  if (int const r = uninterrupted([&] { return sys::fstat(fd, &s); }); r < 0) return r;
+  int const afresh = read_afresh(fd);
   auto const length = static_cast<extent_type>(s.st_size);
   int found = 0;
-  for (extent_type at = op::file_access::from(op);
-       at < length && static_cast<std::size_t>(found) != into.size();) {
+  for (extent_type at = from; at < length && static_cast<std::size_t>(found) != into.size();) {
     auto first = static_cast<std::int64_t>(at), last = std::int64_t{s.st_size};
     if (int const r = afresh < 0 ? 1 : sys::next_data(afresh, first, last, first, last); r < 0) {
       found = r;
@@ -30,11 +28,16 @@ int find(async_extents& op) noexcept {
   if (afresh >= 0) sys::close(afresh);
   return found;
 }
-int find_at_once(async_extents& op) noexcept { return op::file_access::into(op).empty() ? 0 : -EAGAIN; }
+int extents_at_once(int, std::span<file_extent> into, extent_type) noexcept {
+  return into.empty() ? 0 : -EAGAIN;
+}
 
 } // namespace
+} // namespace unio::op
 
-constinit operation_faces const detail::extents_faces =
-    op::call_faces<async_extents, find, find_at_once>("extents");
+namespace unio::inline v0_1 {
+
+constinit operation_faces const async_extents::table_ =
+    op::call_faces<async_extents, op::extents, op::extents_at_once>("extents");
 
 } // namespace unio

@@ -16,13 +16,9 @@ namespace unio::inline v0_1::detail {
 
 /// Private state of operations. Each function takes the operation in its comment.
 struct file_operation_access {
-  // async_truncate, async_maximum_extent: the length; the handle.
-  static extent_type& length(length_operation& op) noexcept { return op.length_; }
-  static io_handle& file(length_operation& op) noexcept { return *op.file_; }
-
-  // async_extents: what to fill, and from where.
-  static std::span<file_extent> into(async_extents const& op) noexcept { return op.into_; }
-  static extent_type from(async_extents const& op) noexcept { return op.from_; }
+  // async_truncate: the length; the handle.
+  static extent_type size(async_truncate const& op) noexcept { return op.size_; }
+  static io_handle& file(async_truncate& op) noexcept { return *op.file_; }
 
   // async_clone_extents: what to do, and how far it has come.
   struct clone {

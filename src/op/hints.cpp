@@ -2,10 +2,8 @@
 
 #include "op/file_calls.hpp"
 
-namespace unio::inline v0_1 {
+namespace unio::inline v0_1::op {
 namespace {
-
-using op::largest_offset;
 
 constexpr int advices[] = {POSIX_FADV_NORMAL,   POSIX_FADV_SEQUENTIAL, POSIX_FADV_RANDOM,
                            POSIX_FADV_WILLNEED, POSIX_FADV_DONTNEED,   POSIX_FADV_NOREUSE};
@@ -19,31 +17,36 @@ bool is_too_far(extent_type offset, extent_type bytes) noexcept {
   return offset > largest_offset || bytes > largest_offset;
 }
 
-int advise(async_advise& op) noexcept {
-  if (is_too_far(op.offset(), op.bytes())) return -EINVAL;
-  return op::uninterrupted([&] {
-    return sys::fadvise(op.fd(), static_cast<std::int64_t>(op.offset()),
-                        static_cast<std::int64_t>(op.bytes()), advices[static_cast<int>(op.what())]);
+int advise(int fd, extent_type offset, extent_type bytes, access_advice what) noexcept {
+  if (is_too_far(offset, bytes)) return -EINVAL;
+  return uninterrupted([&] {
+    return sys::fadvise(fd, static_cast<std::int64_t>(offset), static_cast<std::int64_t>(bytes),
+                        advices[static_cast<int>(what)]);
   });
 }
-int advise_at_once(async_advise& op) noexcept { return does_io(op.what()) ? -EAGAIN : advise(op); }
+int advise_at_once(int fd, extent_type offset, extent_type bytes, access_advice what) noexcept {
+  return does_io(what) ? -EAGAIN : advise(fd, offset, bytes, what);
+}
 
-int write_back(async_write_back& op) noexcept {
-  if (is_too_far(op.offset(), op.bytes())) return -EINVAL;
-  return op::uninterrupted([&] {
-    return sys::sync_file_range(op.fd(), static_cast<std::int64_t>(op.offset()),
-                                static_cast<std::int64_t>(op.bytes()), SYNC_FILE_RANGE_WRITE);
+int write_back(int fd, extent_type offset, extent_type bytes) noexcept {
+  if (is_too_far(offset, bytes)) return -EINVAL;
+  return uninterrupted([&] {
+    return sys::sync_file_range(fd, static_cast<std::int64_t>(offset), static_cast<std::int64_t>(bytes),
+                                SYNC_FILE_RANGE_WRITE);
   });
 }
-int write_back_at_once(async_write_back& op) noexcept {
-  return is_too_far(op.offset(), op.bytes()) ? -EINVAL : -EAGAIN;
+int write_back_at_once(int, extent_type offset, extent_type bytes) noexcept {
+  return is_too_far(offset, bytes) ? -EINVAL : -EAGAIN;
 }
 
 } // namespace
+} // namespace unio::op
 
-constinit operation_faces const detail::advise_faces =
-    op::call_faces<async_advise, advise, advise_at_once>("advise");
-constinit operation_faces const detail::write_back_faces =
-    op::call_faces<async_write_back, write_back, write_back_at_once>("write_back");
+namespace unio::inline v0_1 {
+
+constinit operation_faces const async_advise::table_ =
+    op::call_faces<async_advise, op::advise, op::advise_at_once>("advise");
+constinit operation_faces const async_write_back::table_ =
+    op::call_faces<async_write_back, op::write_back, op::write_back_at_once>("write_back");
 
 } // namespace unio
