@@ -26,6 +26,7 @@ table growth_table(settings const&);
 table locks_table(settings const&);
 table trees_table(settings const&);
 table process_table(settings const&);
+table stat_table(settings const&);
 table threads_table(settings const&);
 table asio_table(settings const&);
 
@@ -65,6 +66,7 @@ std::span<table_entry const> tables() {
       table_entry{"trees", "walking, removing and copying directory trees, beside find, rm and cp",
                   trees_table},
       table_entry{"process", "a child that ends at once: launched, and waited for", process_table},
+      table_entry{"stat", "the metadata of names that are cached, one by one and 64 together", stat_table},
       table_entry{"threads", "two threads together: tasks on a pool, posts from thread to thread",
                   threads_table},
       table_entry{"asio", "programs of Asio's on its own reactors and on unio's; the adapter", asio_table},

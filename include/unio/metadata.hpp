@@ -6,6 +6,7 @@
 //   metadata_change     what to set: permissions, owner, group, times
 //   volume              a filesystem: its space, its limits
 //   async_stat          handle::stat, co_stat, …; of a name: unio::stat, unio::co_stat, …
+//   async_stat_all      of many names at once: unio::stat_all, unio::co_stat_all, …
 //   async_set_metadata  handle::set_metadata, …; of a name: unio::set_metadata, …
 //   async_stat_volume   handle::stat_volume, …
 
@@ -176,6 +177,30 @@ enum class last_link : std::uint8_t {
 /// Source        FEATURES H-15; statx(2)
 UNIO_CALL_OF_HANDLE_OR_NAME(stat, metadata, handle, ((last_link, how, = last_link::itself)),
                             (stat_fields, wanted, = stat_fields::basic))
+
+/// A name that async_stat_all asks for, and what it was told.
+///
+/// Size           256 bytes
+struct stat_of_name {
+  path_view name;
+  metadata value{};
+  std::error_code error{}; ///< as async_stat has it; `value` is then empty
+};
+
+/// Asks for the metadata of many names, from one directory. For a listing, say: a thread that may block is
+/// given all of them together, so what handing over costs is shared.
+///
+/// Returns       nothing: each name has its own result, and none ends the others
+/// Errors        only of the operation itself: EBADF; condition::timed_out, canceled
+/// Preconditions a path_handle that is not open stands for the working directory
+/// Buffers       the names, and `all`, must live until it has finished
+/// Concurrency   any number at once, of any threads; each operation as io_operation
+/// Cancellation  the deadline and a stop bound the wait to begin; then all are asked for
+/// Cost          no allocation; one system call for each name
+/// Runs as       statx(2), again and again, on a thread that may block
+/// Source        FEATURES H-15; statx(2)
+UNIO_CALL_VERB(stat_all, void, (path_handle const&, base), (std::span<stat_of_name>, all),
+               (stat_fields, wanted, = stat_fields::basic), (last_link, how, = last_link::itself))
 
 /// Sets metadata of what a handle has open, or of what a name leads to: what `metadata_change` does not keep.
 ///

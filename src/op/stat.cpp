@@ -13,12 +13,13 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace unio::inline v0_1::op {
 namespace {
 
-static_assert(sizeof(metadata) <= 224);
+static_assert(sizeof(metadata) <= 224 && sizeof(stat_of_name) <= 256);
 
 constexpr bool is(stat_fields f, unsigned bit) noexcept { return static_cast<unsigned>(f) == bit; }
 static_assert(is(stat_fields::kind, STATX_TYPE) && is(stat_fields::permissions, STATX_MODE));
@@ -151,6 +152,17 @@ int stat_at_once(detail::handle_or_name const& of, stat_fields wanted, last_link
   return r;
 }
 
+int stat_all(detail::directory_number base, std::span<stat_of_name> all, stat_fields wanted,
+             last_link how) noexcept {
+  for (stat_of_name& one : all) {
+    one.value = {};
+    int r = one.name.check();
+    if (r == 0) r = stat({base, handle_kind::path, true, one.name}, wanted, how, one.value);
+    one.error = detail::to_error_code(std::min(r, 0));
+  }
+  return 0;
+}
+
 int set_permissions(detail::handle_or_name const& of, unsigned mode, last_link how) noexcept {
   if (!of.is_named) {
     auto const r = static_cast<int>(sys::fchmod(of.fd, mode));
@@ -210,6 +222,8 @@ namespace unio::inline v0_1 {
 
 constinit operation_faces const async_stat::table_ =
     op::call_faces<async_stat, op::stat, op::stat_at_once>("stat");
+constinit operation_faces const async_stat_all::table_ =
+    op::call_faces<async_stat_all, op::stat_all>("stat_all");
 constinit operation_faces const async_set_metadata::table_ =
     op::call_faces<async_set_metadata, op::set_metadata>("set_metadata");
 constinit operation_faces const async_stat_volume::table_ =

@@ -93,6 +93,24 @@ template <bool Exists> struct stat_name : on_names {
   }
 };
 
+struct stat_all : on_names {
+  static ending value() { return {"a link, no such file, an embedded NUL"}; }
+  std::string with_nul{"a\0b", 3};
+  unio::stat_of_name all[3] = {{"link"}, {"missing"}, {with_nul}};
+  stat_all(io_multiplexer* m, script) : on_names(m) {}
+  static constexpr auto wanted = unio::stat_fields::kind;
+  static constexpr auto how = unio::last_link::itself;
+  UNIO_FREE_SPELLINGS(async_stat_all, stat_all, base, all, wanted, how)
+  ending reduce(sender::result_type const& r) {
+    if (!r.has_value()) return failure(r.error());
+    std::string text =
+        !all[0].error && all[0].value.kind == unio::entry_kind::symlink ? "a link" : "something";
+    if (all[1].error == std::errc::no_such_file_or_directory) text += ", no such file";
+    if (all[2].error == unio::error::embedded_nul) text += ", an embedded NUL";
+    return {text};
+  }
+};
+
 struct set_metadata_of_handle : on_names {
   static ending value() { return {"0640"}; }
   unio::file_handle file;
@@ -464,6 +482,7 @@ std::vector<test::row> test::name_rows() {
       row_of<stat_handle>("stat_file"),
       row_of<stat_name<true>>("stat_name"),
       row_of<stat_name<false>>("stat_missing"),
+      row_of<stat_all>("stat_all"),
       row_of<set_metadata_of_handle>("set_metadata"),
       row_of<set_metadata_of_name>("set_metadata_of_missing"),
       row_of<stat_volume>("stat_volume"),
