@@ -123,7 +123,11 @@ int command(int argc, char** argv) {
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   options o;
   o.set.programs = here;
+#ifdef UNIO_COMMAND // of an installed unio
+  o.set.unio = UNIO_COMMAND;
+#else
   o.set.unio = here.parent_path() / "tools/unio/unio";
+#endif
   CLI::App app("Measures a published table with its peers, in interleaved runs.", "unio bench");
   app.add_option("name", o.name, "The table: " + names_of_tables())->required()->type_name("NAME");
   app.add_flag("--quick", o.how.quick, "Few cases and short runs: to see that it works");
