@@ -13,7 +13,7 @@ option(UNIO_WARNINGS_AS_ERRORS  "A warning stops the build"  OFF)
 option(UNIO_NO_EXCEPTIONS       "Build library and tests with -fno-exceptions -fno-rtti" OFF)
 option(UNIO_LIBCXX              "Build with libc++ instead of libstdc++ (clang)" OFF)
 option(UNIO_TRACK_PENDING       "unio::dump_pending tells since when and by whom operations are awaited" OFF)
-option(UNIO_PRECOMPILE          "Precompile unio.hpp for its sources (hides a missing include)" OFF)
+option(UNIO_PRECOMPILE          "Precompile headers for its sources (hides a missing include)" OFF)
 
 set(UNIO_TEST_FLAGS "" CACHE STRING "Compiler options of the test programs, after all others")
 set(UNIO_SANITIZE "" CACHE STRING "Sanitizers: empty, address,undefined or thread")
