@@ -74,7 +74,7 @@ std::coroutine_handle<> describe_listener(std::string& text, detail::tracked_lis
 }
 
 // A suspended coroutine and those that await it, from the innermost outwards. They stay suspended, because
-// what it awaits is in flight on this thread, or because its wait cannot end meanwhile (tracked_wait).
+// what it awaits is in flight on this thread, or because its wait cannot end now (tracked_wait).
 template <bool Tracks> void describe_chain(std::string& text, std::coroutine_handle<> h) {
   if constexpr (Tracks) {
     for (int depth = 0; h && depth != 1000; ++depth) {

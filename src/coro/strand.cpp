@@ -30,7 +30,7 @@ namespace {
 
 constexpr int works_per_turn = 64;
 
-// The link of a work, which a push behind it writes while the runner looks.
+// The link of a work, which the next push writes while the runner looks.
 std::atomic_ref<work*> link(work& w) noexcept { return std::atomic_ref<work*>(w.next); }
 
 void nothing(work&, bool) noexcept {}

@@ -18,11 +18,11 @@
 //                   again: a poster that saw `taken` before has pushed before
 //
 // One worker at a time lingers: it looks for jobs for a while before it sleeps. While it does, posters wake
-// nobody.
+// no other.
 //
 //   post:  push (seq_cst)                     linger:  lingering = true; look, look, …
 //          read lingering (seq_cst)                    lingering = false (seq_cst)
-//          true? then wake nobody                      look (seq_cst)
+//          true? then wake no one                      look (seq_cst)
 //
 // If the poster reads true, its push comes before the lingerer's last look in the one order of the seq_cst
 // operations. A thread that takes a job looks for more afterwards, and wakes a thread for it. The sleep

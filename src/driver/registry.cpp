@@ -14,7 +14,7 @@
 //
 // The count of operations in flight may be too high for good: numbers above a million share counts. Then the
 // end is that every engine has answered. An operation may go from an engine that has not answered to one that
-// has, or to none (unclaimed.hpp). Where some have moved meanwhile, all engines are asked once more.
+// has, or to none (unclaimed.hpp). Where some have moved, all engines are asked once more.
 
 #include "driver/registry.hpp"
 

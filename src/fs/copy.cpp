@@ -623,7 +623,7 @@ int copying::replace_tree(char const* name, char (&old)[unio::detail::longest_na
     std::memcpy(old, whole, sizeof old);
     return 0;
   }
-  if (e == -ENOENT) e = rename(dir, whole, dir, to_.name, relink_mode::no_replace); // removed meanwhile
+  if (e == -ENOENT) e = rename(dir, whole, dir, to_.name, relink_mode::no_replace); // removed since
   if (e == -EINVAL || e == -ENOSYS) { // NFS, 9p: without exchanging
     char aside[unio::detail::longest_name + 1];
     e = random_name(aside, random_prefix);
@@ -709,7 +709,7 @@ int copying::copy_special() noexcept {
   return e;
 }
 
-// `room` is a directory that only this user may enter, if nobody has exchanged it for another.
+// `room` is a directory that only this user may enter, unless it was exchanged for another.
 int copying::make_and_place_special(int room) noexcept {
   constexpr char made[] = "copy";
   if (int const e = take_over(room); e != 0) return e;

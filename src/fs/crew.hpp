@@ -8,7 +8,7 @@
 //              │ make, push children: each holds a reference of its parent
 //
 // A directory's node lives until all below it has ended, so that there is always a way up. Its descriptors
-// may be closed meanwhile (the oldest that nobody uses first); use() opens them again from the nearest
+// may be closed (the oldest that is not in use first); use() opens them again from the nearest
 // ancestor that has one, and compares device and inode with those before. climb() opens the parent's by "..".
 
 #pragma once
@@ -33,7 +33,7 @@ namespace unio::inline v0_1::fs::trees {
 struct node {
   node* parent; // null: the root
   node* next;   // in a list
-  node* older;  // among the nodes with a descriptor that nobody uses
+  node* older;  // among the nodes with a descriptor that is not in use
   node* newer;
   int fd[2];      // in one tree, and in the other if there are two
   inode_id id[2]; // where is_known

@@ -291,7 +291,7 @@ struct hidden_name {
   char text[unio::detail::longest_name + 1] = {};
 };
 
-// Removes one name of `folder`; `hidden` is what it is to be called meanwhile, empty: as it is. Adds to
+// Removes one name of `folder`; `hidden` is its name until it is gone; empty: as it is. Adds to
 // `report`, of which `told` has the numbers. An error: nothing was begun.
 int remove_name(int folder, char const* name, char const* hidden, bool must_be_directory,
                 reduce_options const& o, crew_settings const& s, reporting& told,

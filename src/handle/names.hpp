@@ -115,7 +115,7 @@ int find_name(int fd, verified_name& found) noexcept;
 int unlink_current(int fd) noexcept;
 
 /// renameat2(2), which some filesystems have without flags only. no_replace is then made of other calls, none
-/// of which can replace what another process has put there meanwhile:
+/// of which can replace what another process has put there:
 ///
 ///   what is no directory   linkat(2), unlinkat(2). Where there are no links, see names.cpp
 ///   a directory            mkdirat(2) takes the name, and rename(2), which replaces a directory only if that

@@ -1,4 +1,4 @@
-// How a process ended, asked of the kernel; and the thread that removes children that nobody waits for.
+// How a process ended, asked of the kernel; and the thread that removes children without a waiter.
 
 #include "handle/process_state.hpp"
 

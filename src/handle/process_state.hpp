@@ -1,4 +1,4 @@
-// src/handle/process_state.hpp: what is known of the end of a process, and who removes a child that nobody
+// src/handle/process_state.hpp: what is known of the end of a process, and who removes a child that no caller
 // waits for.
 //
 // The status belongs to the process, not to a wait: the first that asks the kernel gets it, for all.
@@ -24,7 +24,7 @@ struct process_state {
   bool knows_used = false; ///< and `used` says what
   process_resources used;
 
-  // Of the thread that removes what nobody waits for.
+  // Of the thread that removes children without a waiter.
   int fd = -1;
   bool is_watched = false;
   process_state* next = nullptr;

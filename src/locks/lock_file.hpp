@@ -110,7 +110,7 @@ class lock_file {
   ///         cannot be met: then nothing is created
   static result<lock_file> open(path_handle const& base, path_view name, lock_file_wishes w = {}) noexcept;
   /// Opens or creates a regular file and joins its users: `alone` says whether there are others. Holds
-  /// `init_byte` exclusively until joined() is called, so that no other user joins meanwhile; waits for one
+  /// `init_byte` exclusively until joined() is called, so that no other user joins before; waits for one
   /// that does, as `how` says.
   ///
   /// Errors  as open(); EBUSY if its name leads to another file each time; ETIMEDOUT, EAGAIN

@@ -71,7 +71,7 @@ struct map_machine {
     if (user > layout::users) return native(error::damaged_lock_file);
     return sys::ofd_is_locked(file.fd(), layout::user_bytes + user);
   }
-  // Holding its byte: no other user recovers it, or takes the number meanwhile.
+  // Holding its byte: no other user recovers it, or takes the number.
   template <class F> int alone_with(std::uint64_t user, F undo) noexcept {
     int const fd = more.take(file);
     if (fd < 0) return fd;
@@ -395,7 +395,7 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
 }
 
 // Taking a lock makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE needs an explicit
-// request. It is held meanwhile: the pages that another process here has asked for, which may be older, are
+// request. It is held during that: the pages that another process here has asked for, which may be older, are
 // not dropped.
 int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept {
   if (int const e = byte_lock::lock(map_file.fd(), layout::sync_byte, lock_kind::exclusive); e != 0) return e;

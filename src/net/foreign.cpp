@@ -259,7 +259,7 @@ struct look_up final : foreign_look_up {
   look_up(look_up const&) = delete;
   look_up& operator=(look_up const&) = delete;
   ~look_up() override = default;
-  // A child of fork has nobody that could be stopped, and what it shares with its parent goes on.
+  // A child of fork has no thread to stop, and what it shares with its parent goes on.
   void cancel() noexcept override {
     if (generation == sys::fork_generation()) stop.request_stop();
   }

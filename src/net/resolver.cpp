@@ -222,7 +222,7 @@ task<io_result<endpoint_list>> look_up(shared_state s, std::string host, std::ui
   }
   if (what_is_wrong_with(host) != nullptr) co_return not_resolved(resolve_error::invalid_name, host);
   if (endpoint_list found = without_asking(*how, host, port, o.family); !found.empty()) co_return found;
-  if (is_localhost(host)) co_return not_resolved(resolve_error::no_data, host); // nobody else is asked for it
+  if (is_localhost(host)) co_return not_resolved(resolve_error::no_data, host); // no server is asked for it
   co_return co_await ask_for_addresses(std::move(s), std::move(how), std::move(host), port, limit, o);
 }
 

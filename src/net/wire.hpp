@@ -18,7 +18,7 @@ enum class verdict : std::uint8_t {
   no_data,         ///< there is the name, but nothing of the type
   no_such_name,    ///< NXDOMAIN
   server_failed,   ///< SERVFAIL, or a referral from a server that does not know
-  refused,         ///< REFUSED, and rcodes that nobody should send
+  refused,         ///< REFUSED, and rcodes that no server should send
   not_implemented, ///< FORMERR, NOTIMP: perhaps because of the extension (EDNS)
   truncated,       ///< to be asked again by TCP
   malformed,

@@ -8,7 +8,7 @@
 //
 //   cloned      FICLONE, FICLONERANGE: the storage is shared, nothing is copied
 //   in_kernel   copy_file_range(2), for each range that holds data, 64 MiB at a time
-//   buffered    read and write, with the next piece read ahead meanwhile
+//   buffered    read and write, with the next piece read ahead
 //
 // An error of the disk is never a reason to try the next rung: coreutils 9.1 did so after EIO, and could copy
 // the wrong bytes. Nor is ENOSPC. Ranges without storage stay without it. splice(2) is no rung: pages of a

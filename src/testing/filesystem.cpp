@@ -1,5 +1,5 @@
 // The simulated filesystem: a tree in memory, with the directories that programs expect. It has no symbolic
-// links, no owners, and permissions that nobody checks.
+// links, no owners, and permissions that are not checked.
 
 #include "testing/addresses.hpp"
 #include "testing/world.hpp"

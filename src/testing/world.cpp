@@ -106,7 +106,7 @@ void channel::take(std::byte* to, std::size_t n) noexcept {
 description::~description() {
   if (line != nullptr && in != nullptr && out != nullptr) line->in->tell_peer(*line, *in, *out);
   if (file != nullptr) std::erase_if(file->locks, [this](auto const& l) { return l.owner == this; });
-  for (auto const& w : waiting) w->out->reset = true; // nobody will ever accept it
+  for (auto const& w : waiting) w->out->reset = true; // it will never be accepted
   if (in != nullptr) {
     if (out != nullptr && in->size() + in->under_way != 0) out->reset = true;
     --in->readers;

@@ -40,7 +40,7 @@ bool may_continue(std::error_code e) noexcept {
 }
 
 // Marks a direction as aborted while a transfer is under way: if its coroutine is destroyed, or the transport
-// throws, nobody knows how much it moved.
+// throws, it is not known how much it moved.
 class under_way {
  public:
   explicit under_way(bool& aborted) noexcept : aborted_(aborted) { aborted_ = true; }
@@ -142,7 +142,7 @@ task<result<void>> tls_stream::co_handshake(deadline d) {
       }
       co_return why;
     }
-    // What a server says last in TLS 1.3 is tickets. Nobody waits for them, and if the peer writes before it
+    // What a server says last in TLS 1.3 is tickets. No peer waits for them, and if the peer writes before it
     // reads, waiting for it could take for ever.
     if (o == outcome::done && engine_.is_server() && engine_.version() == tls_version::tls_1_3) {
       co_await send_if_possible();

@@ -37,7 +37,7 @@ constexpr bool operator&(difference a, difference b) noexcept {
 /// The first of them in words: "contents". Lifetime: static. Cost: none.
 UNIO_API std::string_view to_string(difference d) noexcept;
 
-/// Is told of differences.
+/// Is called for each difference.
 ///
 /// Concurrency  one call at a time, on any of the threads, which goes on when it returns
 /// Cost         of what it does, which the comparison waits for

@@ -26,9 +26,9 @@
 namespace unio::inline v0_1::fs {
 
 struct reduce_options : tree_options {
-  /// First renames a directory to .NAME.unio-removed beside it, so that nobody finds half of it. If something
-  /// remains it gets its name back, if that is still free. A rename that fails is no failure; a name of more
-  /// than 241 bytes is not hidden. False: it has its name until it is empty, as with rm(1).
+  /// First renames a directory to .NAME.unio-removed beside it, so that no user finds half of it. If
+  /// something remains it gets its name back, if that is still free. A rename that fails is no failure; a
+  /// name of more than 241 bytes is not hidden. False: it has its name until it is empty, as with rm(1).
   bool rename_first = true;
   bool count_bytes = false; ///< one more system call for each name
   /// First allows this user to change its directories: one or two more system calls for each. Without it what

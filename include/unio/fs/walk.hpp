@@ -121,7 +121,7 @@ struct walk_report {
 /// most 16,384 directories wait to be read, then depth-first until fewer do.
 ///
 /// Effects       a link at `path` itself is followed if the path ends in a slash, or with follow_links
-/// Returns       how many were shown; which directories could not be read. Names that come or go meanwhile
+/// Returns       how many were shown; which directories could not be read. Names that come or go during this
 ///               may be shown or not; all others are shown exactly once
 /// Errors        as openat(2) for `path`; ENOMEM; nothing was shown then
 /// Waiting       until the visitor has returned from the last call. `d` and a stop are looked at for each

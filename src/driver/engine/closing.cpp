@@ -28,7 +28,7 @@ backend::~backend() {
 }
 
 // Runs until an end is reached that has to be: until then the kernel may use the caller's memory or
-// descriptor, whatever is short. A wake() that comes meanwhile is for the run() that follows. Returns how
+// descriptor, whatever is short. A wake() that comes in between is for the run() that follows. Returns how
 // many values were delivered.
 template <class Reached, class Failed> int engine::reach(Reached reached, Failed failed) noexcept {
   bool woken = false;
@@ -71,7 +71,7 @@ void engine::wait_for_its_thread(io_operation const& op, unsigned times) noexcep
   sys::sched_yield();
 }
 
-// A wake() that comes meanwhile is for the run() that follows.
+// A wake() that comes in between is for the run() that follows.
 void engine::go_on_without(engine& other, io_operation const& op) noexcept {
   inside const here(*this);
   if (take_from(other, &op) == found::taken) return;

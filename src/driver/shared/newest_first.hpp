@@ -77,7 +77,7 @@ template <class T, class Link, template <class> class Atomic = std::atomic> clas
   // What leads to `item` leads to `behind` instead.
   void link_past(T& item, T* behind) noexcept {
     T* p = &item;
-    // Release: a thread that sees nothing here sees where it is counted meanwhile (work_slot::age).
+    // Release: a thread that sees nothing here sees where it is counted then (work_slot::age).
     if (head_.compare_exchange_strong(p, behind, std::memory_order_acq_rel)) return;
     for (T* next = Link::next(*p); next != &item; next = Link::next(*p)) p = next;
     Link::next(*p) = behind;

@@ -305,7 +305,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
   }
 
   void submit_operations(engine& e) noexcept {
-    // What comes back into the queue meanwhile (an operation that is no ring's waits for readiness) is for
+    // What comes back into the queue during this (an operation that is no ring's waits for readiness) is for
     // this turn too.
     while (io_operation* const op = to_submit_.first()) {
       io_uring_sqe* const sqe = kernel_.get();

@@ -325,7 +325,7 @@ void scheduler::end_program() noexcept {
   thread& next = next_to_run();
   note_turn(next);
   give_baton(next);
-  for (;;) take_baton(mine); // nobody gives it
+  for (;;) take_baton(mine); // no thread gives it
 }
 
 // ---- reports --------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 // really blocks. All functions here are called by the thread that has the baton, so that nothing is locked.
 //
 //   point ──► choose ──► the same thread goes on, or another gets the baton
-//   block ──► choose; nobody can go on: the earliest moment that a thread waits for; there is none: deadlock
+//   block ──► choose; none can go on: the earliest moment that a thread waits for; there is none: deadlock
 
 #pragma once
 
