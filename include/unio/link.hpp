@@ -73,11 +73,9 @@ class async_link : public detail::linked<Senders...>, public detail::standard_se
   using result_type = link_result<typename Senders::result_type...>;
 
   /// Describes the chain and starts nothing. One chain alone is that chain, and no chain of a chain.
-  explicit async_link(unio::deadline d, Senders... members) noexcept
-    requires detail::linkable_all<Senders...>
+  explicit async_link(unio::deadline d, std::type_identity_t<Senders>... members) noexcept
       : detail::linked<Senders...>(d, std::move(members)...) {}
-  explicit async_link(Senders... members) noexcept
-    requires detail::linkable_all<Senders...>
+  explicit async_link(std::type_identity_t<Senders>... members) noexcept
       : async_link(unio::deadline(), std::move(members)...) {}
 
   /// A member, for describing it again (`chain.member<0>().reset(…)`). Preconditions: not started, or reset.
@@ -90,6 +88,14 @@ class async_link : public detail::linked<Senders...>, public detail::standard_se
 
   [[nodiscard]] result_type result() noexcept { return this->template result_as<result_type>(); }
 };
+
+// The constructors deduce nothing, because a time before the members is none of them.
+template <detail::linkable... Senders>
+  requires(sizeof...(Senders) != 0)
+async_link(Senders...) -> async_link<Senders...>;
+template <detail::linkable... Senders>
+  requires(sizeof...(Senders) != 0)
+async_link(deadline, Senders...) -> async_link<Senders...>;
 
 /// The form whose state several threads may touch.
 template <class... Senders> using atomic_async_link = detail::atomic_form<async_link<Senders...>>;

@@ -22,11 +22,13 @@
 
 #include <cerrno>
 #include <chrono>
+#include <concepts>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -390,6 +392,31 @@ TEST_P(link, that_may_not_wait_does_what_it_can) {
   EXPECT_EQ(r.get<0>().bytes_transferred(), 3u);
   EXPECT_EQ(r.get<2>().error(), condition::canceled);
 }
+
+TEST_P(link, described_by_try_async_link_does_not_wait_either) {
+  auto a = make_pipe();
+  char room[3];
+  started op{unio::try_async_link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)))};
+  drive([&] { return op.finished(); });
+  EXPECT_EQ(op.result().completed(), 1u);
+  EXPECT_EQ(op.result().error(), condition::would_block);
+}
+
+// The four spellings: only the first runs anything by itself. A time that is no operation is the chain's.
+template <class F, class... A> using made_by = std::invoke_result_t<F, A...>;
+constexpr auto by_link = [](auto... a) { return unio::link(std::move(a)...); };
+constexpr auto by_co_link = [](auto... a) { return unio::co_link(std::move(a)...); };
+constexpr auto by_async_link = [](auto... a) { return unio::async_link(std::move(a)...); };
+using described = unio::async_link<async_read, async_write>;
+static_assert(std::same_as<made_by<decltype(by_link), async_read, async_write>, described::result_type>);
+static_assert(
+    std::same_as<made_by<decltype(by_co_link), async_read, async_write>, unio::io_awaitable<described>>);
+static_assert(std::same_as<made_by<decltype(by_async_link), async_read, async_write>, described>);
+static_assert(
+    std::same_as<made_by<decltype(by_async_link), std::chrono::seconds, async_read, async_write>, described>);
+static_assert(std::same_as<made_by<decltype(by_async_link), described>, described>,
+              "one chain alone is that chain");
+static_assert(std::same_as<made_by<decltype(by_link), described>, unio::link_result<described::result_type>>);
 
 // ---- closing, destroying, forking -------------------------------------------------------------------------
 

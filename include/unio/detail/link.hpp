@@ -8,6 +8,7 @@
 #include <concepts>
 #include <system_error>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace unio::inline v0_1::detail {
@@ -119,8 +120,6 @@ template <class Sender> class link_member : public Sender {
 template <class S>
 concept linkable =
     std::derived_from<S, io_operation> && std::movable<S> && requires { typename S::result_type; };
-template <class... S>
-concept linkable_all = sizeof...(S) != 0 && (linkable<S> && ...);
 
 /// A chain and its members: all of async_link but its public part.
 template <class... Senders> class linked : public chain {
