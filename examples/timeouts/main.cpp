@@ -40,6 +40,11 @@ task<int> count(int from) {
   co_return from + 1;
 }
 
+// Ends as if nothing had happened when it is asked to stop.
+task<> tick(int& ticks) {
+  while ((co_await unio::co_sleep(1h)).has_value()) ++ticks;
+}
+
 task<> show(bool& good) {
   auto [reader, writer] = unio::pipe_handle::anonymous().value();
 
@@ -47,6 +52,12 @@ task<> show(bool& good) {
   io_result<void> const late = co_await unio::timeout(2ms, read_two(reader));
   std::printf("timeout       %s\n", late.error().message().c_str());
   good = good && late.error() == unio::condition::timed_out;
+
+  // So is a task<> that ends without an error then: it has nothing to return.
+  int ticks = 0;
+  unio::result<void> const quiet = co_await unio::timeout(2ms, tick(ticks));
+  std::printf("of a task<>   %s\n", quiet.error().message().c_str());
+  good = good && quiet.error() == unio::condition::timed_out;
 
   // Both at once; void is left out of the tuple.
   auto [in_time] = co_await unio::when_all(unio::timeout(1h, read_two(reader)), answer(writer));

@@ -173,7 +173,9 @@ template <class T> [[nodiscard]] task_outcome<T> take_outcome(task<T>& t) noexce
 ///               reference as a pointer), or timed_out likewise for a std::system_error of
 ///               condition::canceled
 /// Errors        any other exception that leaves `x()`. If the timer cannot start: why, in place of timed_out
-/// Values        beat the timer: what `x()` yields although it was asked to stop is returned
+/// Values        beat the timer: what `x()` yields although it was asked to stop is returned, a success of a
+///               result<void> too. A task<> yields nothing that could be lost: if the timer came first it has
+///               timed out, also if it ended as if nothing had happened (it had caught the cancellation)
 /// Bound         a span counts from the moment `x()` first suspends; if it never does, there is no timer. If
 ///               the moment has passed, or the span is zero, `x()` begins with the stop requested
 /// Waits         until `x()` has ended, even if it ignores its stop token

@@ -68,7 +68,8 @@ void timeout_base::timer::fired(io_operation& op, unsigned events) noexcept {
   timeout_base& self = static_cast<timer&>(op).of_;
   failure const e = static_cast<timer&>(op).result().error();
   op.mark_finished();
-  if (e != condition::canceled) {
+  // A child that has ended came first, although the timer could not be stopped any more.
+  if (e != condition::canceled && (self.state_.load(std::memory_order_acquire) & has_ended) == 0) {
     self.why_ = e ? e : failure(to_error_code(-ETIMEDOUT));
     self.by_timer_ = self.ask_to_stop();
   }

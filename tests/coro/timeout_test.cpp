@@ -6,6 +6,7 @@
 #include <unio/multiplexer.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/run.hpp>
+#include <unio/task_group.hpp>
 #include <unio/when.hpp>
 
 #include <gtest/gtest.h>
@@ -97,6 +98,71 @@ TEST(timeout, of_zero_or_in_the_past_begins_with_the_stop_requested) {
       EXPECT_EQ(s.error(), condition::timed_out);
       EXPECT_EQ(started(), before);
     }
+  }());
+}
+
+task<> ends_when_stopped() { (void)co_await co_sleep(1h); }
+task<> catches_the_stop() {
+  try {
+    (co_await co_sleep(1h)).value();
+  } catch (std::system_error const&) { // no error to it
+  }
+}
+
+TEST(timeout, of_a_task_that_swallows_its_cancellation_is_timed_out) {
+  run([]() -> task<> {
+    for (deadline const d : {deadline(1ms), deadline::zero()}) {
+      EXPECT_EQ((co_await timeout(d, ends_when_stopped())).error(), condition::timed_out);
+      EXPECT_EQ((co_await timeout(d, catches_the_stop())).error(), condition::timed_out);
+    }
+    // A stop of someone else's is no timeout; the task has ended as it wanted to.
+    stop_source stop;
+    auto bounded = []() -> task<bool> { co_return (co_await timeout(1h, ends_when_stopped())).has_value(); };
+    auto stops = [](stop_source& s) -> task<> {
+      (co_await co_no_op()).value();
+      s.request_stop();
+    };
+    environment mine = co_await this_coro::environment;
+    mine.stop = stop.get_token();
+    bool ended_well = false;
+    {
+      task_group group(mine);
+      group.start(bounded(), [&](task_outcome<bool> const& o) { ended_well = o.value(); });
+      co_await stops(stop);
+      co_await group.join();
+    }
+    EXPECT_TRUE(ended_well);
+  }());
+}
+
+TEST(timeout, of_a_value_that_came_although_it_was_late_is_that_value) {
+  run([]() -> task<> {
+    auto succeeds = []() -> task<result<void>> {
+      (void)co_await co_sleep(1h);
+      co_return result<void>();
+    };
+    auto counts = []() -> task<int> {
+      (void)co_await co_sleep(1h);
+      co_return 3;
+    };
+    EXPECT_TRUE((co_await timeout(1ms, succeeds())).has_value());
+    EXPECT_EQ((co_await timeout(1ms, counts())).value(), 3);
+  }());
+}
+
+TEST(timeout, of_a_task_that_fails_after_its_stop_fails) {
+  run([]() -> task<> {
+    bool thrown = false;
+    auto fails = []() -> task<> {
+      (void)co_await co_sleep(1h);
+      throw std::runtime_error("x");
+    };
+    try {
+      (void)co_await timeout(1ms, fails());
+    } catch (std::runtime_error const&) {
+      thrown = true;
+    }
+    EXPECT_TRUE(thrown);
   }());
 }
 
@@ -205,6 +271,32 @@ TEST(timeout, is_exact_when_several_threads_run_the_multiplexer) {
       io_result<void> const r =
           co_await timeout(std::chrono::microseconds((i * 7 + round) % 40), co_sleep(20us));
       EXPECT_TRUE(r.has_value() || r.error() == condition::timed_out);
+    }
+    ++n;
+  };
+  for (int i = 0; i != tasks; ++i) async_run(*m, one(ended, i));
+  test::threads pool(threads, [&] {
+    while (ended != tasks) (void)m->try_run_for(10ms);
+  });
+  pool.join();
+  EXPECT_EQ(ended, tasks);
+}
+
+// The task swallows the stop: only the timeout can tell.
+TEST(timeout, is_reported_on_several_threads_whenever_its_stop_reached_the_task) {
+  constexpr int threads = 3, tasks = 60, rounds = 20;
+  auto const m = io_multiplexer::best_available(threads).value();
+  std::atomic<int> ended{0};
+  auto one = [](std::atomic<int>& n, int i) -> task<> {
+    for (int round = 0; round != rounds; ++round) {
+      bool was_stopped = false;
+      auto naps = [](bool& stopped) -> task<> {
+        stopped = (co_await co_sleep(20us)).error() == condition::canceled;
+      };
+      result<void> const r =
+          co_await timeout(std::chrono::microseconds((i * 7 + round) % 40), naps(was_stopped));
+      EXPECT_TRUE(r.has_value() || r.error() == condition::timed_out);
+      EXPECT_TRUE(!was_stopped || !r.has_value()) << "only the timer stops it";
     }
     ++n;
   };

@@ -101,7 +101,8 @@ class [[nodiscard]] timeout_awaitable : public timeout_base, public child<timeou
     gone_on();
     task_state<T>& s = this->state();
     if (has_passed()) [[unlikely]] {
-      if (s.has_failed() && is_canceled(s.exception())) return failed();
+      bool const is_late = s.has_failed() ? is_canceled(s.exception()) : std::is_void_v<T>;
+      if (is_late) return failed();
       if constexpr (fallible_with_code<T>) {
         if (!s.has_failed() && !s.value().has_value() && s.value().error() == condition::canceled)
           return late(s.value());
