@@ -1,6 +1,7 @@
 // unio/task.hpp: a coroutine that is awaited, and letting others run.
 //
 //   task<T>          lazy; one type on every executor
+//   awaited_as       how a task awaits what it could not await as it is: another library's coroutines, say
 //   this_coro        what a coroutine knows of itself: its environment, its executor, its stop token
 //   co_yield_now()   lets everything else that is ready run first
 //   co_fork()        lets another thread run the rest, and the starter continue
@@ -56,6 +57,28 @@ class [[nodiscard]] UNIO_AWAIT_ELIDABLE task : private detail::task_core<T>,
   template <class Of, class Task> friend class detail::child;
   explicit task(std::coroutine_handle<detail::task_state<T>> h) noexcept : detail::task_core<T>(h) {}
 };
+
+/// How coroutines of unio's, and all that starts one (run, when_all, timeout, task_group), await an `A`. To
+/// be specialised only for a type that resumes no coroutine but those of its own library; whatever takes a
+/// std::coroutine_handle<> is awaited as it is. A specialisation has
+///
+///   static auto adapt(A&& a);   // or A&, A const&: what may be awaited
+///
+/// and takes precedence over what `A` itself has.
+///
+/// Returns       what is awaited in its place: a task, or an object with await_ready, await_suspend and
+///               await_resume, perhaps of an affine_awaitable. Its value is that of the co_await
+/// Throws        what adapt() throws leaves the co_await
+/// Resumes       on the executor of the coroutine's environment, on whatever thread the other library resumes
+/// Cancellation  by what adapt() returns alone: an affine_awaitable, a task is given the environment's stop
+///               token
+/// Lifetime      what adapt() returns lives as long as the co_await. It should own what it was given, or
+///               refer to what the caller awaits as an lvalue
+/// Destruction   of a coroutine that waits destroys what adapt() has returned, which has to keep the other
+///               library from resuming it
+/// Concurrency   adapt() runs where the coroutine does
+/// Cost          no allocation, and no frame; what adapt() returns is a part of the awaiting frame
+template <class A> struct awaited_as;
 
 /// `co_await co_yield_now()` queues the coroutine behind everything that its executor has to run: other
 /// coroutines, posted work, timers and I/O. Computation between two awaits delays all of these. Awaits that

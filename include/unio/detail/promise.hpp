@@ -44,6 +44,8 @@ concept affine_awaitable = requires(A& a, std::coroutine_handle<> h, environment
   a.await_resume();
 };
 
+template <class A> struct awaited_as; // unio/task.hpp
+
 namespace detail {
 
 [[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
@@ -157,6 +159,11 @@ class promise_base : public tracked_coroutine<UNIO_TRACKS_PENDING>, public poole
   };
 };
 
+/// Whether awaited_as says how it is awaited, and of what then is.
+template <class A>
+concept is_adapted = requires { awaited_as<std::remove_cvref_t<A>>::adapt(std::declval<A>()); };
+template <class A> using adapted_t = decltype(awaited_as<std::remove_cvref_t<A>>::adapt(std::declval<A>()));
+
 template <class A> decltype(auto) awaiter_of(A&& a) noexcept {
   if constexpr (requires { static_cast<A&&>(a).operator co_await(); }) {
     return static_cast<A&&>(a).operator co_await();
@@ -166,6 +173,10 @@ template <class A> decltype(auto) awaiter_of(A&& a) noexcept {
     return static_cast<A&&>(a);
   }
 }
+/// For its type alone: adapted_awaiter keeps what this would lead to.
+template <class A>
+  requires is_adapted<A>
+decltype(awaiter_of(std::declval<adapted_t<A>>())) awaiter_of(A&&) noexcept;
 
 template <class A>
 concept can_be_awaited = requires(A&& a) { awaiter_of(static_cast<A&&>(a)).await_resume(); };
@@ -263,18 +274,19 @@ template <class A> struct not_awaitable {
 
 /// Resumes the coroutine on the executor of its environment, by itself or by its operator co_await.
 template <class A>
-concept awaited_in_place = affine_awaitable<std::remove_reference_t<A>>;
+concept awaited_in_place = !is_adapted<A> && affine_awaitable<std::remove_reference_t<A>>;
 template <class A>
 concept has_affine_awaiter =
-    affine_awaitable<std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>>;
+    !is_adapted<A> && affine_awaitable<std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>>;
 /// Knows no environment.
 template <class A>
-concept has_foreign_awaiter = requires(
-    std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>& awaiter, std::coroutine_handle<> h) {
-  awaiter.await_ready();
-  awaiter.await_suspend(h);
-  awaiter.await_resume();
-};
+concept has_foreign_awaiter =
+    !is_adapted<A> && requires(std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>& awaiter,
+                               std::coroutine_handle<> h) {
+      awaiter.await_ready();
+      awaiter.await_suspend(h);
+      awaiter.await_resume();
+    };
 
 template <class T> struct ready_awaiter {
   T value;
@@ -427,7 +439,26 @@ template <class Awaiter, bool Tail> class foreign_awaiter {
 /// What awaits something that is no awaitable: `type`. unio/execution.hpp has it for the standard's senders.
 template <class A> struct awaiter_in_place_of {};
 template <class A>
-concept is_held_by_awaiter = requires { typename awaiter_in_place_of<std::remove_cvref_t<A>>::type; };
+concept is_held_by_awaiter =
+    !is_adapted<A> && requires { typename awaiter_in_place_of<std::remove_cvref_t<A>>::type; };
+
+/// Awaits what awaited_as makes of an `A`, in a coroutine with this promise, and keeps it for so long.
+template <class Promise, class A> class adapted_awaiter {
+ public:
+  adapted_awaiter(Promise& p, A&& a, await_location where)
+      : adapted_(awaited_as<std::remove_cvref_t<A>>::adapt(static_cast<A&&>(a))),
+        awaiter_(p.await_transform(static_cast<adapted_t<A>&&>(adapted_), where)) {}
+  adapted_awaiter(adapted_awaiter const&) = delete;
+  adapted_awaiter& operator=(adapted_awaiter const&) = delete;
+
+  bool await_ready() { return static_cast<bool>(awaiter_.await_ready()); }
+  template <class P> auto await_suspend(std::coroutine_handle<P> h) { return awaiter_.await_suspend(h); }
+  decltype(auto) await_resume() { return awaiter_.await_resume(); }
+
+ private:
+  adapted_t<A> adapted_;
+  decltype(std::declval<Promise&>().await_transform(std::declval<adapted_t<A>>(), await_location())) awaiter_;
+};
 
 /// The part of a promise that passes its environment to awaitables. `Promise` derives from this and from
 /// promise_base.
@@ -478,8 +509,13 @@ template <class Promise, bool Tail> class affine_promise {
     return affine_awaiter<awaiter, Tail>{awaiter(static_cast<A&&>(a))};
   }
   template <class A>
+    requires is_adapted<A>
+  auto await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) {
+    return adapted_awaiter<Promise, A>(*static_cast<Promise*>(this), static_cast<A&&>(a), where);
+  }
+  template <class A>
     requires(!awaited_in_place<A> && !has_affine_awaiter<A> && !has_foreign_awaiter<A> &&
-             !is_held_by_awaiter<A>)
+             !is_held_by_awaiter<A> && !is_adapted<A>)
   static not_awaitable<A> await_transform(A&&, await_location = UNIO_AWAITED_HERE) noexcept {
     (void)what_to_await<A>();
     return {};
