@@ -84,9 +84,10 @@ class UNIO_API failure : public std::error_code {
   [[nodiscard]] std::error_code const& code() const noexcept { return *this; }
   /// The operation as its functions are called: "connect". Empty if it is not known.
   [[nodiscard]] char const* operation() const noexcept;
-  /// What it was to be done on: "127.0.0.1:80", "log/today", "descriptor 7". A long path lacks its beginning
-  /// ("..."). Empty if it is not known, or not any more. Fit for a log: what could forge a line or command a
-  /// terminal (control characters, bytes that are not UTF-8), and a backslash, is written as \xNN. Throws
+  /// What it was to be done on: "127.0.0.1:80", "log/today", "descriptor 7"; with how a file is open, if that
+  /// was what was wrong: "/log/today (open for appending only)". A long path lacks its beginning ("...").
+  /// Empty if it is not known, or not any more. Fit for a log: what could forge a line or command a terminal
+  /// (control characters, bytes that are not UTF-8), and a backslash, is written as \xNN. Throws
   /// std::bad_alloc.
   [[nodiscard]] std::string object() const;
   /// All in one sentence: "connect 127.0.0.1:80: Connection refused". Throws std::bad_alloc.

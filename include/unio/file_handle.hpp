@@ -21,7 +21,8 @@ class UNIO_API file_handle : public io_handle {
   file_handle() = default;
 
   /// Opens or creates a file, with the permissions 0666 minus the umask. mode::write also reads; mode::append
-  /// only appends; mode::none and mode::attributes open an existing name without opening the file (O_PATH).
+  /// only appends: to read fails with EBADF, and a write appends whatever its offset. mode::none and
+  /// mode::attributes open an existing name without opening the file (O_PATH).
   ///
   /// Returns  the handle, close-on-exec. Anything but a regular file is opened without waiting (O_NONBLOCK).
   ///          A FIFO, or a device without a position (a terminal), is then used like a pipe_handle

@@ -364,7 +364,7 @@ inline async_receive::result_type async_receive::result() noexcept {
 inline failure async_read::failed_at_once(io_handle const& h, int native_code) noexcept {
   if (native_code == -static_cast<int>(std::errc::resource_unavailable_try_again)) [[likely]]
     return {detail::to_error_code(native_code), detail::would_block_reading(h.native_handle())};
-  return detail::failed(native_code, detail::read_faces.name, h.native_handle());
+  return failed_reading(h.native_handle(), native_code);
 }
 inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& request,
                                unio::deadline const& d) noexcept {

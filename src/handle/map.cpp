@@ -2,6 +2,7 @@
 
 #include "handle/guarded_maps.hpp"
 #include "handle/names.hpp"
+#include "handle/opened.hpp"
 #include "sys/clone_extents.hpp"
 #include "sys/descriptors.hpp"
 
@@ -91,7 +92,10 @@ result<map_handle> map_handle::section(file_handle const& file, extent_type offs
   if (fd < 0) return detail::failed(fd, "section", file.native_handle());
   m.fd_ = static_cast<int>(fd);
   std::int64_t const at = map_file(nullptr, m.reservation_, access, m.fd_, offset);
-  if (failed(at)) return detail::failed(at, "section", file.native_handle());
+  if (failed(at))
+    return detail::failed_as_open(
+        at, "section", file.native_handle(),
+        access == map_access::write ? detail::file_use::both : detail::file_use::reading);
   m.at_ = reinterpret_cast<std::byte*>(at);
   m.guarded_as_ = detail::guard(m.at_, static_cast<std::size_t>(m.reservation_));
   return m;

@@ -2,6 +2,7 @@
 // the file grows, so growing costs no system call for the map.
 
 #include "handle/guarded_maps.hpp"
+#include "handle/opened.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/mapped_file_handle.hpp>
@@ -74,7 +75,10 @@ result<void> mapped_file_handle::map(extent_type length, extent_type reserve) no
   if (length > largest_map || reserve > largest_map) return detail::failed(-ENOMEM, "mapped_file", fd_);
   extent_type const wanted = reserve == 0 ? room_for(length) : std::max(length, reserve);
   std::int64_t const at = map_ == nullptr ? map_anew(nullptr, wanted) : move_map(wanted);
-  if (at < 0) return detail::failed(at, "mapped_file", fd_);
+  if (at < 0)
+    return detail::failed_as_open(
+        at, "mapped_file", fd_,
+        access_ == map_access::write ? detail::file_use::both : detail::file_use::reading);
   detail::unguard(guarded_as_);
   map_ = reinterpret_cast<std::byte*>(at);
   guarded_as_ = detail::guard(map_, wanted);

@@ -137,10 +137,19 @@ void for_each_descriptor(io_operation const& op, void (*f)(int fd, void* context
   f(s.to, context);
 }
 
+bool object(io_operation const& op, detail::failed_object& to) noexcept {
+  using detail::file_use;
+  state const s =
+      op::file_access::parts(const_cast<async_clone_extents&>(static_cast<async_clone_extents const&>(op)));
+  return detail::put_opening(to, s.from, op.outcome_value(), file_use::reading) ||
+         detail::put_opening(to, s.to, op.outcome_value(), file_use::placing);
+}
+
 constexpr operation_faces faces() noexcept {
   operation_faces f = op::call_faces<async_clone_extents, clone, clone_at_once>("clone_extents");
   f.begin = reset;
   f.complete = complete;
+  f.object = object;
   f.for_each_descriptor = for_each_descriptor;
   return f;
 }

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "handle/opened.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/kernel_abi.hpp"
 #include "sys/shared_streams.hpp"
@@ -34,6 +35,11 @@ template <class Call> int uninterrupted(Call call) noexcept {
 
 /// wants() of an operation that always waits for the same.
 template <readiness What> readiness wants(io_operation const&) noexcept { return What; }
+
+/// object() of an operation on what one descriptor has open: how that is open, if it explains the failure.
+template <detail::file_use Use> bool opening(io_operation const& op, detail::failed_object& to) noexcept {
+  return detail::put_opening(to, op.fd(), op.outcome_value(), Use);
+}
 
 /// For goes_with_others: a send rarely has to wait, and a peer that was just answered has rarely sent its
 /// next request.

@@ -127,6 +127,10 @@ int async_read::read_at_once(int fd, handle_kind kind, mutable_buffer into, bool
   return not_at_once;
 }
 
+failure async_read::failed_reading(int fd, int native_code) noexcept {
+  return detail::failed_as_open(native_code, detail::read_faces.name, fd, detail::file_use::reading);
+}
+
 constinit operation_faces const detail::read_faces = {
     .name = "read",
     .prepare = prepare,
@@ -135,6 +139,7 @@ constinit operation_faces const detail::read_faces = {
     .perform = perform,
     .perform_then = perform_then,
     .complete = complete,
+    .object = op::opening<detail::file_use::reading>,
     .goes_with_others = goes_with_others,
     .waits_for_device = true,
     .can_be_taken = true};

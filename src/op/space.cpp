@@ -34,6 +34,7 @@ outcome truncated(io_operation& op, int res, unsigned) noexcept {
 constexpr operation_faces faces_of_truncate() noexcept {
   operation_faces f = call_faces<async_truncate, truncate, refuse_length>("truncate");
   f.complete = truncated;
+  f.object = opening<detail::file_use::writing>;
   return f;
 }
 
@@ -75,6 +76,11 @@ int allocate(int fd, extent_type offset, extent_type bytes, allocation how) noex
   });
 }
 
+constexpr operation_faces placing(operation_faces f) noexcept {
+  f.object = opening<detail::file_use::placing>;
+  return f;
+}
+
 } // namespace
 } // namespace unio::op
 
@@ -84,8 +90,8 @@ constinit operation_faces const detail::truncate_faces = op::faces_of_truncate()
 constinit operation_faces const async_maximum_extent::table_ =
     op::call_faces<async_maximum_extent, op::maximum_extent, op::length_at_once>("maximum_extent");
 constinit operation_faces const async_zero::table_ =
-    op::call_faces<async_zero, op::zero, op::zero_at_once>("zero");
+    op::placing(op::call_faces<async_zero, op::zero, op::zero_at_once>("zero"));
 constinit operation_faces const async_allocate::table_ =
-    op::call_faces<async_allocate, op::allocate, op::allocate_at_once>("allocate");
+    op::placing(op::call_faces<async_allocate, op::allocate, op::allocate_at_once>("allocate"));
 
 } // namespace unio

@@ -92,6 +92,13 @@ void for_each_descriptor(io_operation const& op, void (*f)(int fd, void* context
   f(self(op).to(), context);
 }
 
+bool object(io_operation const& op, detail::failed_object& to) noexcept {
+  using detail::file_use;
+  async_splice const& s = self(op);
+  return detail::put_opening(to, s.from(), op.outcome_value(), file_use::reading) ||
+         detail::put_opening(to, s.to(), op.outcome_value(), file_use::placing);
+}
+
 } // namespace
 
 constinit operation_faces const detail::splice_faces = {.name = "splice",
@@ -101,6 +108,7 @@ constinit operation_faces const detail::splice_faces = {.name = "splice",
                                                         .wants = wants,
                                                         .perform = perform,
                                                         .complete = complete,
+                                                        .object = object,
                                                         .for_each_descriptor = for_each_descriptor,
                                                         .goes_with_others = op::is_socket};
 
@@ -110,6 +118,7 @@ constinit operation_faces const detail::tee_faces = {.name = "tee",
                                                      .wants = wants,
                                                      .perform = perform_tee,
                                                      .complete = complete,
+                                                     .object = object,
                                                      .for_each_descriptor = for_each_descriptor};
 
 } // namespace unio

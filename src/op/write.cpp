@@ -124,6 +124,7 @@ constinit operation_faces const detail::write_faces = {
     .wants = wants,
     .perform = perform,
     .complete = op::decode,
+    .object = op::opening<detail::file_use::writing>,
     .goes_with_others = op::is_socket,
     .can_be_taken = true};
 

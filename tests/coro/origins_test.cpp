@@ -25,13 +25,13 @@ struct origins : testing::Test {
 
   unio::io_awaitable<unio::async_read> fails() { return p.writer.co_read(mutable_buffer(room)); }
   unio::io_awaitable<unio::async_read> waits() { return p.reader.co_read(mutable_buffer(room)); }
-  static void expect_read(failure const& why, unio::io_handle const& of) {
+  static void expect_read(failure const& why, unio::io_handle const& of, char const* how = "") {
     EXPECT_STREQ(why.operation(), "read");
-    EXPECT_EQ(why.object(), "descriptor " + std::to_string(of.native_handle())) << why.message();
+    EXPECT_EQ(why.object(), "descriptor " + std::to_string(of.native_handle()) + how) << why.message();
   }
   void expect_failed(failure const& why) const {
     EXPECT_EQ(why, std::errc::bad_file_descriptor);
-    expect_read(why, p.writer);
+    expect_read(why, p.writer, " (open for writing only)");
   }
   void expect_timed_out(failure const& why) const {
     EXPECT_EQ(why, condition::timed_out);

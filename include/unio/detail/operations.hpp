@@ -185,6 +185,7 @@ class UNIO_API async_read : public detail::transfer_operation<mutable_buffers>,
                      unio::deadline const& d) noexcept;
   static int read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept;
   static failure failed_at_once(io_handle const& h, int native_code) noexcept;
+  [[gnu::cold]] static failure failed_reading(int fd, int native_code) noexcept;
   static constexpr int not_at_once = std::numeric_limits<int>::min();
 
   io_handle* source_ = nullptr;
