@@ -27,6 +27,15 @@ target_include_directories(unio_objects PRIVATE ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(unio_objects PRIVATE -ffunction-sections -fdata-sections)
 # What is exported may be inlined all the same.
 target_compile_options(unio_objects PRIVATE -fno-semantic-interposition)
+# What runs once, after a failure, or beside a system call that blocks: made small, because most programs have
+# it and hardly run it (docs/decisions.md, "What a program weighs").
+if(NOT UNIO_SANITIZE)
+  set(unio_rare_sources core/error core/escaped core/failure driver/choose driver/engine/fallback
+    driver/remains driver/uring/choosing driver/workers handle/endpoint handle/mapped_file handle/opened)
+  list(TRANSFORM unio_rare_sources REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.cpp")
+  set_source_files_properties(${unio_rare_sources} PROPERTIES
+    COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os> SKIP_PRECOMPILE_HEADERS ON)
+endif()
 # The only source that knows, so that a build directory can change between the two in seconds.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/driver/choose.cpp PROPERTIES
   COMPILE_DEFINITIONS UNIO_HAS_URING=$<BOOL:${UNIO_URING}>)

@@ -22,16 +22,17 @@ namespace {
 
 // ── names of operations ──────────────────────────────────────────────────────────────────────────
 
-constexpr std::uint32_t max_names = 256; // the first stands for none
+// All zero, so that no program carries it: the first stands for none, the second for "read".
+constexpr std::uint32_t max_names = 256;
 static_assert(read_number == 1);
-constinit std::array<std::atomic<char const*>, max_names> names{nullptr, "read"};
+constinit std::array<std::atomic<char const*>, max_names> names{};
 
 // A table with open addressing, of the names' addresses. Relaxed: what they lead to is constant.
 std::uint32_t number_of(char const* name) noexcept {
   auto const address = reinterpret_cast<std::uintptr_t>(name);
   auto at = static_cast<std::uint32_t>((address >> 3) ^ (address >> 11)) % max_names;
   for (std::uint32_t tried = 0; tried != max_names; ++tried, at = (at + 1) % max_names) {
-    if (at == 0) continue;
+    if (at <= read_number) continue;
     char const* there = names[at].load(std::memory_order_relaxed);
     if (there == name) return at;
     if (there != nullptr) continue;
@@ -153,6 +154,7 @@ failure failed_on(std::int64_t native_code, char const* operation, char const* t
 
 char const* failure::operation() const noexcept {
   auto const number = static_cast<std::uint32_t>(origin_) >> detail::name_shift;
+  if (number == detail::read_number) return "read";
   char const* const name = detail::names[number].load(std::memory_order_relaxed);
   return name != nullptr ? name : "";
 }

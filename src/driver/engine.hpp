@@ -74,6 +74,9 @@ class shared_state {
   virtual void claim(engine& by) noexcept = 0;
   /// Another thread's operation, which it has started here.
   virtual void start_unclaimed(io_operation& op) noexcept = 0;
+  /// The calling thread waits for what the thread of `other`, which it is not, does with `op`: takes it if it
+  /// can, and otherwise goes on with what it runs itself.
+  virtual void go_on_without(engine& other, io_operation const& op) noexcept = 0;
   /// Work that the engine's thread leaves.
   virtual void give_work(work& w) noexcept = 0;
 
@@ -121,6 +124,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// on with. On this engine's thread. Returns what it has found there: its thread, something that may be
   /// taken later, nothing of the kind, or what it has taken.
   found take_from(engine& away, io_operation const* only = nullptr) noexcept;
+  /// As shared_state::go_on_without(), of the calling thread's engine.
+  void go_on_without(engine& other, io_operation const& op) noexcept;
   /// Changes whenever the thread leaves the engine for a while, so that one that stays away can be told. From
   /// any thread.
   [[nodiscard]] unsigned trips() const noexcept { return trips_.load(std::memory_order_relaxed); }
@@ -299,8 +304,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   unio::counters statistics;
 
   result<int> do_complete_io(int max_items, std::int64_t until) noexcept override;
-  result<int> do_timeout_io(int max_items, std::int64_t until) noexcept override;
-  result<int> do_invoke_posted(int max_items, std::int64_t until) noexcept override;
+  [[gnu::cold]] result<int> do_timeout_io(int max_items, std::int64_t until) noexcept override;
+  [[gnu::cold]] result<int> do_invoke_posted(int max_items, std::int64_t until) noexcept override;
   result<int> do_run(int max_items, std::int64_t until) noexcept override;
 
  private:
@@ -321,7 +326,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   int change_backend(int why) noexcept;
   std::int64_t reap_leaving(std::int64_t until) noexcept;
   void look_at(io_operation& op) noexcept;
-  void shut_down() noexcept;
+  [[gnu::cold]] void shut_down() noexcept;
   [[gnu::noinline]] void start_with_care(io_operation& op) noexcept;
   void begin(io_operation& op, descriptor* known) noexcept;
   [[nodiscard]] static bool worth_trying(io_operation const& op, descriptor& d) noexcept;
@@ -366,7 +371,6 @@ class engine final : public io_multiplexer, public leaves_remains {
   void take_messages() noexcept;
   void wait_for_others() noexcept;
   void wait_for_its_thread(io_operation const& op, unsigned times) noexcept;
-  void go_on_without(engine& other, io_operation const& op) noexcept;
   void end_what_stays() noexcept;
   bool ask_for_all_back(bool again) noexcept;
   bool ask_back(io_operation& op) noexcept;

@@ -32,12 +32,6 @@ io_multiplexer& io_multiplexer::of_this_thread() noexcept { return *this; }
 bool io_multiplexer::hold_starts() noexcept { return false; }
 void io_multiplexer::release_starts() noexcept {}
 
-result<std::unique_ptr<io_multiplexer>> io_multiplexer::best_available(int threads) noexcept {
-  UNIO_EXPECTS(threads >= 1, "a multiplexer is for at least one thread");
-  if (threads > 1) return driver::make_shared_multiplexer(threads);
-  return driver::make_engine(nullptr);
-}
-
 result<std::unique_ptr<io_multiplexer>> driver::make_engine(shared_state* shared) noexcept {
   result<std::unique_ptr<backend>> b = best_backend();
   if (!b.has_value()) return b.error();
@@ -96,7 +90,7 @@ io_multiplexer& this_thread::multiplexer() noexcept {
   if (io_multiplexer* const own = detail::shortcut.get(); own != nullptr) return *own;
   thread_state& t = this_threads();
   // A child made by fork leaves what it inherited alone, except for the descriptors, and makes its own.
-  result<std::unique_ptr<io_multiplexer>> made = io_multiplexer::best_available(1);
+  result<std::unique_ptr<io_multiplexer>> made = driver::make_engine(nullptr);
   if (!made.has_value()) {
     t.failed.why = made.error();
     return t.failed;

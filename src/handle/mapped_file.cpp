@@ -2,6 +2,7 @@
 // the file grows, so growing costs no system call for the map.
 
 #include "handle/guarded_maps.hpp"
+#include "handle/mapped_view.hpp"
 #include "handle/opened.hpp"
 #include "sys/descriptors.hpp"
 
@@ -79,6 +80,9 @@ result<void> mapped_file_handle::map(extent_type length, extent_type reserve) no
     return detail::failed_as_open(
         at, "mapped_file", fd_,
         access_ == map_access::write ? detail::file_use::both : detail::file_use::reading);
+  detail::mapped_view.store([](mapped_file_handle& f, extent_type offset, std::size_t bytes,
+                               std::byte*& where) noexcept { return f.view(offset, bytes, where); },
+                            std::memory_order_relaxed);
   detail::unguard(guarded_as_);
   map_ = reinterpret_cast<std::byte*>(at);
   guarded_as_ = detail::guard(map_, wanted);

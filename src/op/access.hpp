@@ -24,9 +24,6 @@ struct operation_access {
   static mapped_file_handle& mapped_file(io_operation& op) noexcept {
     return static_cast<mapped_file_handle&>(*as<async_read>(op).source_);
   }
-  static std::int64_t view(mapped_file_handle& f, extent_type at, std::size_t n, std::byte*& where) noexcept {
-    return f.view(at, n, where);
-  }
   static void set_view(io_operation& op, std::byte* at) noexcept {
     mutable_buffers& buffers = as<transfer_operation<mutable_buffers>>(op).request_.buffers;
     buffers = mutable_buffer(at, buffers.bytes());

@@ -1,5 +1,6 @@
 // async_read: all of reading, for every driver.
 
+#include "handle/mapped_view.hpp"
 #include "op/access.hpp"
 #include "op/face.hpp"
 #include "op/registered.hpp"
@@ -71,9 +72,11 @@ int perform(io_operation& op, attempt how) noexcept {
   switch (op.kind()) {
     case handle_kind::mapped_file: {
       mapped_file_handle& file = op::access::mapped_file(op);
+      auto* const view = detail::mapped_view.load(std::memory_order_relaxed);
+      if (view == nullptr) return -EBADF; // it has never been open
       std::byte* where = nullptr;
       std::int64_t const n =
-          op::access::view(file, request.offset, std::min(request.buffers.bytes(), op::max_bytes), where);
+          view(file, request.offset, std::min(request.buffers.bytes(), op::max_bytes), where);
       if (n > 0) op::access::set_view(op, where);
       return static_cast<int>(n);
     }
@@ -126,6 +129,8 @@ int async_read::read_at_once(int fd, handle_kind kind, mutable_buffer into, bool
   sys::note_waited(fd, sys::waited_in, true);
   return not_at_once;
 }
+
+constinit std::atomic<detail::view_function*> detail::mapped_view{nullptr};
 
 failure async_read::failed_reading(int fd, int native_code) noexcept {
   return detail::failed_as_open(native_code, detail::read_faces.name, fd, detail::file_use::reading);

@@ -1,6 +1,6 @@
 // mapped_file_handle.hpp: views of the map, growing, and files that others make shorter.
 
-#include "op/access.hpp"
+#include "handle/mapped_view.hpp"
 #include "support/child.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -28,7 +28,7 @@ std::string_view text_of(std::byte const* at, std::int64_t n) {
 
 std::string view_text(mapped_file_handle& f, unio::extent_type offset, std::size_t bytes) {
   std::byte* at = nullptr;
-  std::int64_t const n = unio::op::access::view(f, offset, bytes, at);
+  std::int64_t const n = unio::detail::mapped_view.load()(f, offset, bytes, at);
   return n < 0 ? "error" : std::string(text_of(at, n));
 }
 

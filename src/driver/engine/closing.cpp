@@ -63,11 +63,7 @@ template <class Failed> void engine::take_to_end(io_operation& op, Failed failed
 // same way. So after a while this one takes the operation if it can, and otherwise goes on with what it runs
 // itself. It does not take others: two threads could take them from each other for ever.
 void engine::wait_for_its_thread(io_operation const& op, unsigned times) noexcept {
-  if (times >= 64 && shared_ != nullptr) {
-    io_multiplexer& all = shared_->unclaimed->of();
-    if (io_multiplexer& mine = all.of_this_thread(); &mine != &all)
-      static_cast<engine&>(mine).go_on_without(*this, op);
-  }
+  if (times >= 64 && shared_ != nullptr) shared_->go_on_without(*this, op);
   sys::sched_yield();
 }
 

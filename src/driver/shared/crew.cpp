@@ -524,6 +524,12 @@ void slot::claim(engine& by) noexcept {
   while (io_operation* const op = ops.pop()) by.take_over(*op);
 }
 
+void slot::go_on_without(engine& other, io_operation const& op) noexcept {
+  io_multiplexer& both = unclaimed->of();
+  if (io_multiplexer& mine = both.of_this_thread(); &mine != &both)
+    static_cast<engine&>(mine).go_on_without(other, op);
+}
+
 void slot::give_work(work& w) noexcept { all.everybodys_.push(w); }
 
 void slot::start_unclaimed(io_operation& op) noexcept { all.start_unclaimed(op); }

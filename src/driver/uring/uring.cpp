@@ -221,7 +221,7 @@ class uring_backend final : public ring_client<uring_kernel> {
 
 // Setting a ring up may be allowed and entering it not (a seccomp filter), so this enters one, which it then
 // throws away.
-int try_to_enter() noexcept {
+[[gnu::cold]] int try_to_enter() noexcept {
   ring r;
   if (int const e = r.open(1); e != 0) return e;
   if (int const e = r.enable(); e != 0) return e;
