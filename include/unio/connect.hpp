@@ -109,7 +109,7 @@ class awaiting : public stop_node {
 /// Destruction   of the suspended coroutine cancels it and drives its multiplexer until it has finished
 /// Cost          no allocation beyond the coroutine's own frame
 /// Source        D2052R0 §4.2; *Coroutine-first asynchronous I/O* §6
-template <class Sender> class [[nodiscard]] io_awaitable : private detail::awaiting, private Sender {
+template <class Sender> class UNIO_TO_AWAIT io_awaitable : private detail::awaiting, private Sender {
  public:
   using result_type = typename Sender::result_type;
 

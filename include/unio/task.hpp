@@ -32,7 +32,7 @@ namespace unio::inline v0_1 {
 /// Size           8 bytes
 /// Source         *Coroutine-first asynchronous I/O* §6.3
 template <class T>
-class [[nodiscard]] UNIO_AWAIT_ELIDABLE task : private detail::task_core<T>,
+class UNIO_TO_AWAIT UNIO_AWAIT_ELIDABLE task : private detail::task_core<T>,
                                                public detail::standard_sender<task<T>> {
   using detail::task_core<T>::child_;
 

@@ -184,10 +184,10 @@ template <class T> [[nodiscard]] task_outcome<T> take_outcome(task<T>& t) noexce
 /// Destruction   as when_all
 /// Cost          no allocation, no system call; a frame if `x()` is no task. A timer: O(log pending)
 /// Source        D2052R0 §4.1 (deadlines); Trio, move_on_after
-template <detail::startable A> [[nodiscard]] auto timeout(deadline bound, A&& x);
+template <detail::startable A> auto timeout(deadline bound, A&& x);
 
 /// Waits, within a coroutine, for a span or until a time point. See async_wait.
-[[nodiscard]] inline io_awaitable<async_wait> co_sleep(deadline moment) noexcept {
+inline io_awaitable<async_wait> co_sleep(deadline moment) noexcept {
   timer_handle t(moment);
   return io_awaitable<async_wait>(async_wait(t));
 }

@@ -1,9 +1,11 @@
-// A task and an operation that are not awaited.
-// g++: 2 warnings: ignoring returned value of type
-// clang: 2 warnings: ignoring return value of function declared with 'nodiscard' attribute
+// A task, an operation, a bound and a sleep that are not awaited.
+// any: 4 warnings: it begins when it is awaited: write co_await
 
 #include <unio/run.hpp>
 #include <unio/socket_handle.hpp>
+#include <unio/timeout.hpp>
+
+#include <chrono>
 
 unio::task<> one() { co_return; }
 
@@ -11,5 +13,7 @@ unio::task<> two(unio::socket_handle& s) {
   std::byte some[4];
   one();
   s.co_read(some);
+  unio::timeout(std::chrono::seconds(1), one());
+  unio::co_sleep(std::chrono::seconds(1));
   co_return;
 }

@@ -284,7 +284,7 @@ template <class... T> struct asio_awaited<asio_error_code, T...> {
 };
 
 /// An operation of Asio's that begins when it is awaited. `Initiate` is called with the handler.
-template <class Initiate, class... T> class [[nodiscard]] asio_task_awaitable : away {
+template <class Initiate, class... T> class UNIO_TO_AWAIT asio_task_awaitable : away {
   using awaited = asio_awaited<T...>;
 
   struct emits {

@@ -108,7 +108,7 @@ class next_base {
   bool suspended_ = false;
 };
 
-template <class T> class [[nodiscard]] next_awaitable : next_base {
+template <class T> class UNIO_TO_AWAIT next_awaitable : next_base {
  public:
   using next_base::await_ready;
   using next_base::await_suspend;

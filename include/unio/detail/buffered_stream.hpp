@@ -20,7 +20,7 @@ namespace unio::inline v0_1::detail {
 
 /// A request that memory can often answer at once, and that otherwise takes a task. `Question` has at_once(),
 /// which returns whether it left an answer, and slowly(yields): if `yields`, that lets others run first.
-template <class Question> class [[nodiscard]] buffered_awaitable {
+template <class Question> class UNIO_TO_AWAIT buffered_awaitable {
   using answer_type = typename Question::answer_type;
 
  public:

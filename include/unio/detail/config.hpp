@@ -64,6 +64,9 @@
   }
 #endif
 
+// What does nothing unless it is awaited.
+#define UNIO_TO_AWAIT [[nodiscard("it begins when it is awaited: write co_await")]]
+
 // Clang 20 makes the frame of a coroutine that is awaited where it is called part of the caller's.
 #if defined(__has_cpp_attribute)
 #if __has_cpp_attribute(clang::coro_await_elidable)

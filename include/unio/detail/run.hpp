@@ -124,7 +124,7 @@ class run_on_base : protected away {
 };
 
 template <class Executor, class T>
-class [[nodiscard]] run_on_awaitable : public child<run_on_awaitable<Executor, T>, task<T>>,
+class UNIO_TO_AWAIT run_on_awaitable : public child<run_on_awaitable<Executor, T>, task<T>>,
                                        public run_on_base {
  public:
   static constexpr char const* what = "run_on";

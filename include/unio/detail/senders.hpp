@@ -525,7 +525,7 @@ struct value_of_signatures<List<Signatures...>> {
   using type = std::tuple_element_t<0, all>;
 };
 
-template <class Sender> class [[nodiscard]] sender_awaitable : sender_wait {
+template <class Sender> class UNIO_TO_AWAIT sender_awaitable : sender_wait {
   struct env {
     sender_wait* wait;
     [[nodiscard]] standard_stop_token query(ex::get_stop_token_t) const noexcept { return wait->token(); }

@@ -104,7 +104,7 @@ class stream_reference {
 };
 
 /// A transfer on a reference: the operation of a handle, awaited directly, or a task.
-template <class Sender> class [[nodiscard]] stream_awaitable {
+template <class Sender> class UNIO_TO_AWAIT stream_awaitable {
   using result_type = typename Sender::result_type;
 
  public:

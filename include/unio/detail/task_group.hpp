@@ -56,7 +56,7 @@ class member_of_group final : public group_member,
 
 } // namespace detail
 
-class [[nodiscard]] task_group::join_awaitable : private unio::stop_node {
+class UNIO_TO_AWAIT task_group::join_awaitable : private unio::stop_node {
  public:
   explicit join_awaitable(task_group& g) noexcept : stop_node(&stop_came), group_(g) {}
   join_awaitable(join_awaitable const& other) noexcept

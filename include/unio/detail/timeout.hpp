@@ -75,7 +75,7 @@ template <class T> struct timed_value<T&> {
 };
 
 template <class T>
-class [[nodiscard]] timeout_awaitable : public timeout_base, public child<timeout_awaitable<T>, task<T>> {
+class UNIO_TO_AWAIT timeout_awaitable : public timeout_base, public child<timeout_awaitable<T>, task<T>> {
   using value_type = typename timed_value<T>::type;
 
  public:

@@ -207,7 +207,7 @@ class wait_awaiter {
 /// stop. `Try`, a member of it, tries without waiting; without one, the queue decides under its lock. Yields
 /// a `Value` made of the queue, or nothing.
 template <class Queue, auto Try, class Value = void, auto First = nullptr>
-class [[nodiscard]] wait_awaitable : private wait_awaiter {
+class UNIO_TO_AWAIT wait_awaitable : private wait_awaiter {
  public:
   explicit wait_awaitable(Queue& q, std::uint32_t n = 1) noexcept : wait_awaiter(q, n) {}
 

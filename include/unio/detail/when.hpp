@@ -237,7 +237,7 @@ template <waiting_for What, class Iterator, class T> class range_of {
   node* nodes_ = nullptr;
 };
 
-template <waiting_for What, class Members> class [[nodiscard]] gathering : gatherer {
+template <waiting_for What, class Members> class UNIO_TO_AWAIT gathering : gatherer {
  public:
   explicit gathering(Members members) noexcept : members_(std::move(members)) {}
   gathering(gathering&& other) noexcept : members_(std::move(other.members_)) {}

@@ -12,7 +12,7 @@ namespace unio::inline v0_1::detail {
 /// it yields even if it is ready.
 [[nodiscard]] UNIO_API bool turn_is_over() noexcept;
 
-class [[nodiscard]] yield_awaitable {
+class UNIO_TO_AWAIT yield_awaitable {
  public:
   yield_awaitable() = default;
   yield_awaitable(yield_awaitable const&) noexcept {}
@@ -43,7 +43,7 @@ class [[nodiscard]] yield_awaitable {
   environment const* with_ = nullptr; // while it is queued
 };
 
-class [[nodiscard]] fork_awaitable : public yield_awaitable {
+class UNIO_TO_AWAIT fork_awaitable : public yield_awaitable {
  public:
   bool await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
     if (!prepare(h, e)) return false;
