@@ -66,7 +66,7 @@ class UNIO_API directory_handle : public path_handle {
   UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind, what, = barrier_kind::wait_all))
 
  private:
-  friend class async_open_directory;
+  friend struct detail::opened<directory_handle>;
   explicit directory_handle(int fd) noexcept : path_handle(fd, handle_kind::directory) {}
 };
 
@@ -76,11 +76,8 @@ class UNIO_API directory_handle : public path_handle {
 ///               made stays
 /// Buffers       `name` must live until it has finished
 /// Cost          see async_open_path
-class async_open_directory;
-[[nodiscard]] io_awaitable<async_open_directory> co_open_directory(
-    path_handle const& base, path_view name, handle::creation c = handle::creation::open_existing,
-    handle::flag f = handle::flag::none, deadline d = {}) noexcept;
+UNIO_CALL_VERB(open_directory, detail::opened<directory_handle>, (path_handle const&, base),
+               (path_view, name), (handle::creation, c, = handle::creation::open_existing),
+               (handle::flag, f, = handle::flag::none))
 
 } // namespace unio
-
-#include <unio/detail/directory_handle.hpp>

@@ -103,11 +103,19 @@ class UNIO_API file_handle : public io_handle {
 
  protected:
   failure before_close() noexcept; // what flag and caching ask for; returns the first error
-  friend class async_open;
+  friend struct detail::opened<file_handle>;
   friend struct testing::handle_maker;
   file_handle(int fd, handle_kind kind, caching c, flag f) noexcept : io_handle(fd, kind, c), flags_(f) {}
   flag flags_ = flag::none;
 };
+
+namespace detail {
+template <> struct opened<file_handle> {
+  static file_handle made(auto const& operation) noexcept {
+    return file_handle(operation.outcome_value(), operation.opened_kind(), operation.k(), operation.f());
+  }
+};
+} // namespace detail
 
 /// Opens a file; see file_handle::file.
 ///
@@ -119,21 +127,23 @@ class UNIO_API file_handle : public io_handle {
 ///               at once. A FUSE server is then waited for, as by a ring: not to be done on its own thread
 /// Runs as       openat2(2) with RESOLVE_CACHED where it may; otherwise openat(2), openat2(2) on a thread
 ///               that may block, on every driver, because a ring gives it to a thread of the kernel
-class async_open;
+UNIO_CALL_VERB(open, detail::opened_as<file_handle>, (path_handle const&, base), (path_view, name),
+               (handle::mode, m, = handle::mode::read),
+               (handle::creation, c, = handle::creation::open_existing),
+               (handle::caching, k, = handle::caching::all), (handle::flag, f, = handle::flag::none))
 
-/// async_open, awaited.
-[[nodiscard]] io_awaitable<async_open> co_open(path_handle const& base, path_view name,
-                                               handle::mode m = handle::mode::read,
-                                               handle::creation c = handle::creation::open_existing,
-                                               handle::caching k = handle::caching::all,
-                                               handle::flag f = handle::flag::none, deadline d = {}) noexcept;
 /// As file_handle::file, as D2052R0 §4.1 spells it.
-[[nodiscard]] result<file_handle> file(path_handle const& base, path_view name,
-                                       handle::mode m = handle::mode::read,
-                                       handle::creation c = handle::creation::open_existing,
-                                       handle::caching k = handle::caching::all,
-                                       handle::flag f = handle::flag::none) noexcept;
+[[nodiscard]] inline result<file_handle> file(path_handle const& base, path_view name,
+                                              handle::mode m = handle::mode::read,
+                                              handle::creation c = handle::creation::open_existing,
+                                              handle::caching k = handle::caching::all,
+                                              handle::flag f = handle::flag::none) noexcept {
+  return file_handle::file(base, name, m, c, k, f);
+}
+
+inline io_awaitable<async_close> file_handle::co_close() && noexcept {
+  (void)before_close();
+  return static_cast<handle&&>(*this).co_close();
+}
 
 } // namespace unio
-
-#include <unio/detail/file_handle.hpp>

@@ -42,6 +42,7 @@ class async_poll;
 /// Errors         as close(2); the descriptor is gone in any case
 /// Cancellation   none: a close that has started is not undone
 /// Destruction    if it was never started, the destructor closes the descriptor
+/// Forms          co_close alone: no bounded or atomic one, since a close ends in any case
 /// Runs as        io_uring CLOSE · close(2) on a thread that may block · close(2)
 class async_close;
 

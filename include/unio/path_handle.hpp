@@ -41,8 +41,7 @@ class UNIO_API path_handle : public handle {
   static result<path_handle> temporary(temporary_storage where = temporary_storage::any) noexcept;
 
  protected:
-  friend class async_open_path;
-  template <class, class> friend class detail::call_operation;
+  friend struct detail::opened<path_handle>;
   explicit path_handle(int fd, handle_kind kind = handle_kind::path) noexcept : handle(fd, kind) {}
 };
 
@@ -67,11 +66,8 @@ class UNIO_API path_handle : public handle {
 /// Cost          one system call if all parts of the name are in the kernel's cache of names, made at once;
 ///               otherwise a thread that may block makes another
 /// Runs as       openat2(2) with RESOLVE_CACHED, openat(2)
-class async_open_path;
-/// async_open_path, awaited.
-[[nodiscard]] io_awaitable<async_open_path> co_open_path(path_handle const& base, path_view name,
-                                                         handle::flag f = handle::flag::none,
-                                                         deadline d = {}) noexcept;
+UNIO_CALL_VERB(open_path, detail::opened<path_handle>, (path_handle const&, base), (path_view, name),
+               (handle::flag, f, = handle::flag::none))
 
 /// The directory in which what a handle has open has its current name. It was verified: through it that name
 /// leads to this inode. It stays this directory, whatever is renamed; the name may move away from it.
@@ -83,6 +79,6 @@ class async_open_path;
 /// Source        FEATURES H-05
 UNIO_CALL_VERB(parent_of, detail::opened<path_handle>, (handle const&, h))
 
-} // namespace unio
+inline result<path_handle> handle::parent_path_handle() const noexcept { return parent_of(*this); }
 
-#include <unio/detail/path_handle.hpp>
+} // namespace unio

@@ -3,6 +3,7 @@
 //   socket_handle, connect_options            one end of a connection (IPv4, IPv6, Unix)
 //   listening_socket_handle, listen_options   accepts connections
 //   async_connect, async_connected, async_shutdown, async_accept, async_accept_many, async_send_zero_copy
+//   async_socket   unio::socket, co_socket, …: one that is not connected
 //
 // Their options have names in unio/socket_options.hpp.
 
@@ -163,11 +164,23 @@ class UNIO_API socket_handle : public io_handle {
 
  private:
   friend class async_accept;
+  friend struct detail::opened<socket_handle>;
   friend class async_connected;
   friend class io_handle;
   friend struct testing::handle_maker;
   explicit socket_handle(int fd) noexcept : io_handle(fd, handle_kind::stream_socket) {}
 };
+
+/// Makes a socket that is not connected, as socket_handle::create.
+///
+/// Returns       the socket
+/// Errors        EMFILE, ENFILE, ENOBUFS, EAFNOSUPPORT
+/// Cancellation  the deadline and a stop bound the wait to begin; a socket that was made is closed again,
+///               unless the result is taken
+/// Cost          one system call, made at once: it waits for nothing
+/// Runs as       socket(2); not by the ring, whose SOCKET is no faster
+/// Source        FEATURES L-02; socket(2)
+UNIO_CALL_WITHOUT_HANDLE(socket, detail::opened<socket_handle>, (address_family, family))
 
 struct socket_pair {
   socket_handle first;

@@ -1,5 +1,8 @@
 // unio/splice.hpp: moving bytes between two handles inside the kernel.
 //
+//   async_splice   unio::splice, try_splice, …, co_splice, …
+//   async_tee      unio::tee, try_tee, …, co_tee, …
+//
 // From a file into a pipe, splice moves references to the pages of the cache, not bytes: what is written to
 // the file afterwards may be what the reader of the pipe gets, and on its way through a pipe data has no
 // moment at which it was taken (splice(2), "NOTES"; rust-lang/rust#108283). To copy a file use
@@ -33,13 +36,6 @@ struct splice_request {
 /// Source        splice(2)
 class async_splice;
 
-/// async_splice, blocking and awaited.
-io_result<std::size_t> splice(io_handle& from, io_handle& to, splice_request request,
-                              deadline d = {}) noexcept;
-io_result<std::size_t> try_splice(io_handle& from, io_handle& to, splice_request request) noexcept;
-[[nodiscard]] io_awaitable<async_splice> co_splice(io_handle& from, io_handle& to, splice_request request,
-                                                   deadline d = {}) noexcept;
-
 /// Duplicates up to `bytes` from one pipe into another, without taking them out of the first; waits for the
 /// first byte. What was not read yet is seen by the next splice or read.
 ///
@@ -52,12 +48,6 @@ io_result<std::size_t> try_splice(io_handle& from, io_handle& to, splice_request
 /// Runs as       as async_splice between pipes: readiness, then tee(2)
 /// Source        FEATURES L-02; tee(2)
 class async_tee;
-
-/// async_tee, blocking and awaited.
-io_result<std::size_t> tee(io_handle& from, io_handle& to, std::size_t bytes, deadline d = {}) noexcept;
-io_result<std::size_t> try_tee(io_handle& from, io_handle& to, std::size_t bytes) noexcept;
-[[nodiscard]] io_awaitable<async_tee> co_tee(io_handle& from, io_handle& to, std::size_t bytes,
-                                             deadline d = {}) noexcept;
 
 } // namespace unio
 

@@ -42,16 +42,12 @@ class UNIO_API symlink_handle : public handle {
   UNIO_VERB_FORMS(read, async_read_symlink, (mutable_buffer, buffer))
 
  private:
-  friend class async_open_symlink;
+  friend struct detail::opened<symlink_handle>;
   explicit symlink_handle(int fd) noexcept : handle(fd, handle_kind::path) {}
 };
 
 /// Opens a symbolic link; see symlink_handle::symlink. Otherwise as async_open_path.
-class async_open_symlink;
-[[nodiscard]] io_awaitable<async_open_symlink> co_open_symlink(path_handle const& base, path_view name,
-                                                               handle::flag f = handle::flag::none,
-                                                               deadline d = {}) noexcept;
+UNIO_CALL_VERB(open_symlink, detail::opened<symlink_handle>, (path_handle const&, base), (path_view, name),
+               (handle::flag, f, = handle::flag::none))
 
 } // namespace unio
-
-#include <unio/detail/symlink_handle.hpp>

@@ -54,9 +54,6 @@ class UNIO_API timer_handle {
 /// Lifetime  the multiplexer outlives it
 /// Runs as   io_uring NOP · the next turn of the loop · sched_yield(2)
 class async_no_op;
-/// async_no_op, blocking and awaited.
-io_result<void> no_op() noexcept;
-[[nodiscard]] io_awaitable<async_no_op> co_no_op(io_multiplexer* m = nullptr) noexcept;
 
 /// Waits until an event is signalled, and takes the signals.
 ///

@@ -46,26 +46,6 @@ struct operation_access {
   template <class O> static auto& copies(O& op) noexcept { return as<async_send_zero_copy>(op).copies_; }
   static std::byte* message(io_operation& op) noexcept { return as<async_send_zero_copy>(op).message_.bytes; }
 
-  // async_open and those like it: why the arguments are invalid, or 0; the system's flags, and those of
-  // openat2(2); the permissions of what is made; whether a new inode replaces the old one, followed by an
-  // fsync; whether a directory is made first, and may exist; what was opened.
-  template <class O> static auto const& opening(O& op) noexcept { return as<open_operation>(op); }
-  template <class O> static int refused(O& op) noexcept { return opening(op).refused_; }
-  template <class O> static int open_flags(O& op) noexcept { return opening(op).open_flags_; }
-  template <class O> static unsigned resolve_flags(O& op) noexcept { return opening(op).resolve_; }
-  template <class O> static unsigned permissions(O& op) noexcept { return opening(op).permissions_; }
-  template <class O> static bool always_new(O& op) noexcept { return opening(op).always_new_; }
-  template <class O> static bool wants_barrier(O& op) noexcept { return opening(op).wants_barrier_; }
-  template <class O> static bool makes_directory(O& op) noexcept {
-    return opening(op).makes_ != open_operation::making::nothing;
-  }
-  template <class O> static bool directory_may_exist(O& op) noexcept {
-    return opening(op).makes_ == open_operation::making::if_needed;
-  }
-  static void set_opened(io_operation& op, handle_kind what) noexcept {
-    as<open_operation>(op).opened_ = what;
-  }
-
   // async_splice: the side that it waits for: readable the source, writable the destination, worker neither.
   template <class O> static readiness waits_for(O& op) noexcept { return as<async_splice>(op).waits_for_; }
   static void wait_for(io_operation& op, readiness side) noexcept {

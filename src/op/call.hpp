@@ -64,14 +64,8 @@ void for_each_name(auto f, First const& first, Rest const&... rest) noexcept {
 /// Why the arguments are invalid, or 0. The first reason counts.
 template <class First, class... Rest> int refused(First const& first, Rest const&... rest) noexcept {
   int r = 0;
-  if constexpr (!std::is_same_v<First, detail::directory_number>) {
-    bool is_closed = false;
-    if constexpr (std::is_same_v<First, int>)
-      is_closed = first == -1;
-    else
-      is_closed = first.fd == -1;
-    if (is_closed) r = -EBADF;
-  }
+  if constexpr (std::is_same_v<First, int>) r = first == -1 ? -EBADF : 0;
+  if constexpr (std::is_same_v<First, detail::handle_or_name>) r = first.fd == -1 ? -EBADF : 0;
   for_each_name([&r](path_view name) { r = r != 0 ? r : name.check(); }, first, rest...);
   return r;
 }

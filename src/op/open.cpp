@@ -3,10 +3,10 @@
 // Not by the ring: what it cannot open from the kernel's cache of names it gives to a thread of the kernel.
 
 #include "handle/names.hpp"
-#include "op/access.hpp"
-#include "op/face.hpp"
+#include "op/call.hpp"
 
 #include <unio/directory_handle.hpp>
+#include <unio/file_handle.hpp>
 #include <unio/symlink_handle.hpp>
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <cstring>
 #include <iterator>
 
-namespace unio::inline v0_1 {
+namespace unio::inline v0_1::op {
 namespace {
 
 using mode = handle::mode;
@@ -40,21 +40,35 @@ int flags_for(mode m, creation c, caching k) noexcept {
   return (flags & O_EXCL) != 0 ? flags : flags | O_NONBLOCK;
 }
 
-using detail::open_operation;
-open_operation& self(io_operation& op) noexcept { return static_cast<open_operation&>(op); }
-
 // Links are opened without access, and by no other operation.
 constexpr int symlink_flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
 
-// What can be opened without waiting for a disk or a server: nothing is created, and one call does it.
-bool may_be_cached(io_operation& op) noexcept {
-  int const flags = op::access::open_flags(op);
-  return (flags & (O_CREAT | O_TRUNC)) == 0 && !op::access::makes_directory(op);
-}
+// What is to be opened, and how.
+struct wish {
+  int base;
+  path_view name;
+  int flags; // the system's; or why the arguments are invalid
+  handle::flag how;
+  unsigned permissions = 0666;
+  bool always_new = false;    // a new inode takes the place of the old one
+  bool wants_barrier = false; // a new file is durable before it is returned
+  bool makes_directory = false;
+  bool directory_may_exist = false;
 
-readiness wants(io_operation const& op) noexcept {
-  return op::access::refused(op) != 0 ? readiness::nothing : readiness::worker;
-}
+  // As openat2(2) has it.
+  [[nodiscard]] unsigned resolve() const noexcept {
+    unsigned r = 0;
+    if (has(how, handle::flag::beneath)) r |= RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+    if (has(how, handle::flag::no_symlinks)) r |= RESOLVE_NO_SYMLINKS;
+    if (has(how, handle::flag::same_mount)) r |= RESOLVE_NO_XDEV;
+    return r;
+  }
+  // Whether it can be opened without waiting for a disk or a server: nothing is created, and one call does
+  // it.
+  [[nodiscard]] bool may_be_cached() const noexcept {
+    return (flags & (O_CREAT | O_TRUNC)) == 0 && !makes_directory;
+  }
+};
 
 // What was opened with `flags`. A regular file loses O_NONBLOCK, which was only for the case that the name
 // led to something else. Asks no server, so that a thread that runs a multiplexer may do it.
@@ -77,24 +91,23 @@ handle_kind take_in(int fd, int flags) noexcept {
 }
 
 // openat2(2) where it is told to stay beneath, otherwise openat(2).
-int open_name(io_operation& op, int directory, char const* name, int flags) noexcept {
-  unsigned const resolve = op::access::resolve_flags(op);
-  unsigned const permissions = op::access::permissions(op);
-  return resolve != 0 ? detail::open_resolved(directory, name, flags, permissions, resolve)
-                      : detail::open_at(directory, name, flags, permissions);
+int open_name(wish const& w, int directory, char const* name, int flags) noexcept {
+  unsigned const resolve = w.resolve();
+  return resolve != 0 ? detail::open_resolved(directory, name, flags, w.permissions, resolve)
+                      : detail::open_at(directory, name, flags, w.permissions);
 }
 
 // A name split in two, so that several calls mean the same directory: that in which the last part is. Where
 // nothing has to stay beneath, the directory of the operation and the whole name.
 class split_name {
  public:
-  explicit split_name(open_operation& op) noexcept : directory_(op.fd()), leaf_(op.name().c_str()) {
+  explicit split_name(wish const& w) noexcept : directory_(w.base), leaf_(w.name.c_str()) {
     std::size_t const n = detail::directory_part(leaf_);
-    if (op::access::resolve_flags(op) == 0 || n == 0) return;
+    if (w.resolve() == 0 || n == 0) return;
     detail::path_buffer directory;
     std::memcpy(directory.text, leaf_, n);
     directory.text[n] = 0;
-    opened_ = directory_ = open_name(op, op.fd(), directory.text, O_PATH | O_DIRECTORY);
+    opened_ = directory_ = open_name(w, w.base, directory.text, O_PATH | O_DIRECTORY);
     leaf_ += n;
   }
   split_name(split_name const&) = delete;
@@ -132,20 +145,20 @@ bool has_direct(int fd) noexcept {
   return detail::look_up_direct_alignment(fd, found) <= 0 || found.offset != 0;
 }
 
-int open_in_place(open_operation& op) noexcept {
-  int const flags = op::access::open_flags(op);
+int open_in_place(wish const& w) noexcept {
+  int const flags = w.flags;
   bool const is_new = (flags & O_EXCL) != 0;
   bool const is_direct = is_new && (flags & O_DIRECT) != 0; // of what exists complete() asks
-  if (!op::access::wants_barrier(op) && !is_direct) {
-    int const fd = open_name(op, op.fd(), op.name().c_str(), flags);
+  if (!w.wants_barrier && !is_direct) {
+    int const fd = open_name(w, w.base, w.name.c_str(), flags);
     return flags == symlink_flags ? only_if_symlink(fd) : fd;
   }
-  split_name const at(op);
+  split_name const at(w);
   if (failed_to_open(at)) return at.directory();
-  int const fd = open_name(op, at.directory(), at.leaf(), flags);
+  int const fd = open_name(w, at.directory(), at.leaf(), flags);
   if (fd < 0) return fd;
   int failed = is_direct && !has_direct(fd) ? -EOPNOTSUPP : 0;
-  if (failed >= 0 && op::access::wants_barrier(op)) failed = detail::make_durable(fd);
+  if (failed >= 0 && w.wants_barrier) failed = detail::make_durable(fd);
   if (failed >= 0) return fd;
   if (is_new) sys::unlinkat(at.directory(), at.leaf(), 0);
   sys::close(fd);
@@ -154,22 +167,21 @@ int open_in_place(open_operation& op) noexcept {
 
 // creation::always_new: makes a new inode under a random name beside the wanted one and renames it into its
 // place. The old one stays with those who have it open, and the name leads to a file at every moment.
-int open_always_new(open_operation& op) noexcept {
-  split_name const at(op);
+int open_always_new(wish const& w) noexcept {
+  split_name const at(w);
   if (failed_to_open(at)) return at.directory();
   char const* const name = at.leaf();
   std::size_t const n = detail::directory_part(name);
-  if (name[n] == 0) return op.name().size() == 0 ? -ENOENT : -EISDIR; // as openat(2) with O_CREAT
+  if (name[n] == 0) return w.name.size() == 0 ? -ENOENT : -EISDIR; // as openat(2) with O_CREAT
   detail::path_buffer sibling;
   std::memcpy(sibling.text, name, n);
-  int const fd = detail::with_random_name(sibling, n, [&](char const* candidate) {
-    return open_name(op, at.directory(), candidate, op::access::open_flags(op));
-  });
+  int const fd = detail::with_random_name(
+      sibling, n, [&](char const* candidate) { return open_name(w, at.directory(), candidate, w.flags); });
   if (fd < 0) return fd;
 
-  bool const is_direct = (op::access::open_flags(op) & O_DIRECT) != 0;
+  bool const is_direct = (w.flags & O_DIRECT) != 0;
   int failed = is_direct && !has_direct(fd) ? -EOPNOTSUPP : 0;
-  if (failed >= 0 && op::access::wants_barrier(op)) failed = detail::make_durable(fd);
+  if (failed >= 0 && w.wants_barrier) failed = detail::make_durable(fd);
   if (failed >= 0)
     failed = static_cast<int>(sys::renameat(at.directory(), sibling.text, at.directory(), name, 0));
   if (failed >= 0) return fd;
@@ -179,138 +191,104 @@ int open_always_new(open_operation& op) noexcept {
 }
 
 // A link that takes the place of the new directory is not followed.
-int make_and_open_directory(open_operation& op) noexcept {
-  split_name const at(op);
+int make_and_open_directory(wish const& w) noexcept {
+  split_name const at(w);
   if (failed_to_open(at)) return at.directory();
-  auto const made = static_cast<int>(sys::mkdirat(at.directory(), at.leaf(), op::access::permissions(op)));
+  auto const made = static_cast<int>(sys::mkdirat(at.directory(), at.leaf(), w.permissions));
   bool const is_new = made >= 0;
-  if (!is_new && (made != -EEXIST || !op::access::directory_may_exist(op))) return made;
-  return open_name(op, at.directory(), at.leaf(), op::access::open_flags(op) | (is_new ? O_NOFOLLOW : 0));
+  if (!is_new && (made != -EEXIST || !w.directory_may_exist)) return made;
+  return open_name(w, at.directory(), at.leaf(), w.flags | (is_new ? O_NOFOLLOW : 0));
 }
 
 // -EAGAIN if it may have to wait, and where there is no such call: then a thread that may block finds out.
-int open_cached(open_operation& op) noexcept {
-  if (!may_be_cached(op)) return -EAGAIN;
-  int const flags = op::access::open_flags(op);
+int open_cached(wish const& w) noexcept {
+  if (!w.may_be_cached()) return -EAGAIN;
   open_how how{};
-  how.flags = static_cast<std::uint64_t>(flags);
-  how.resolve = op::access::resolve_flags(op) | RESOLVE_CACHED;
-  auto const fd = static_cast<int>(sys::openat2(op.fd(), op.name().c_str(), &how, sizeof(how)));
+  how.flags = static_cast<std::uint64_t>(w.flags);
+  how.resolve = w.resolve() | RESOLVE_CACHED;
+  auto const fd = static_cast<int>(sys::openat2(w.base, w.name.c_str(), &how, sizeof(how)));
   bool const is_known = fd >= 0 || fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES || fd == -ELOOP ||
                         fd == -EISDIR || fd == -EMFILE || fd == -EXDEV;
   if (!is_known) return -EAGAIN;
-  return flags == symlink_flags ? only_if_symlink(fd) : fd;
+  return w.flags == symlink_flags ? only_if_symlink(fd) : fd;
 }
 
-int perform(io_operation& op, attempt how) noexcept {
-  if (op::access::refused(op) != 0) return op::access::refused(op);
-  if (how == attempt::nonblocking) return open_cached(self(op));
-  if (op::access::makes_directory(op)) return make_and_open_directory(self(op));
-  return op::access::always_new(op) ? open_always_new(self(op)) : open_in_place(self(op));
+void close_noted(int fd) noexcept {
+  sys::bump_generation(fd); // clears the notes of take_in()
+  sys::close(fd);
 }
 
-outcome complete(io_operation& op, int res, unsigned) noexcept {
-  int fd = res >= 0 ? sys::above_standard(res) : res;
-  if (fd >= 0) op::access::set_opened(op, take_in(fd, op::access::open_flags(op)));
-  int const flags = op::access::open_flags(op);
-  if (fd >= 0 && (flags & O_DIRECT) != 0 && (flags & O_EXCL) == 0 && !has_direct(fd)) {
-    sys::bump_generation(fd); // clears the notes of take_in()
-    sys::close(fd);
-    fd = -EOPNOTSUPP;
-  }
-  return op::decode(op, fd);
+int open_wish(wish const& w, attempt how, handle_kind* kind = nullptr) noexcept {
+  if (w.flags < 0) return w.flags;
+  int fd = how == attempt::nonblocking ? open_cached(w)
+           : w.makes_directory         ? make_and_open_directory(w)
+           : w.always_new              ? open_always_new(w)
+                                       : open_in_place(w);
+  if (fd >= 0) fd = sys::above_standard(fd);
+  if (fd < 0) return fd;
+  handle_kind const found = take_in(fd, w.flags);
+  if (kind != nullptr) *kind = found;
+  if ((w.flags & O_DIRECT) == 0 || (w.flags & O_EXCL) != 0 || has_direct(fd)) return fd;
+  close_noted(fd);
+  return -EOPNOTSUPP;
 }
 
 void reclaim(io_operation& op) noexcept {
-  if (op.outcome_value() < 0) return;
-  sys::bump_generation(op.outcome_value()); // clears the notes of take_in()
-  sys::close(op.outcome_value());
+  if (op.outcome_value() >= 0) close_noted(op.outcome_value());
 }
 
-bool object(io_operation const& op, detail::failed_object& to) noexcept {
-  path_view const name = static_cast<open_operation const&>(op).name();
-  to.append(name.c_str(), name.size());
-  return true;
+template <attempt How>
+int open(int base, path_view name, mode m, creation c, caching k, handle::flag f,
+         handle_kind& kind) noexcept {
+  return open_wish({.base = base,
+                    .name = name,
+                    .flags = flags_for(m, c, k),
+                    .how = f,
+                    .always_new = c == creation::always_new,
+                    .wants_barrier = k == caching::safety_barriers && c != creation::open_existing},
+                   How, &kind);
 }
+
+template <attempt How> int open_path(int base, path_view name, handle::flag f) noexcept {
+  return open_wish({.base = base, .name = name, .flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .how = f}, How);
+}
+
+template <attempt How> int open_directory(int base, path_view name, creation c, handle::flag f) noexcept {
+  bool const makes = c == creation::only_if_not_exist || c == creation::if_needed;
+  bool const is_valid = makes || c == creation::open_existing;
+  return open_wish({.base = base,
+                    .name = name,
+                    .flags = is_valid ? O_RDONLY | O_DIRECTORY | O_CLOEXEC : -EINVAL,
+                    .how = f,
+                    .permissions = 0777,
+                    .makes_directory = makes,
+                    .directory_may_exist = c == creation::if_needed},
+                   How);
+}
+
+template <attempt How> int open_symlink(int base, path_view name, handle::flag f) noexcept {
+  return open_wish({.base = base, .name = name, .flags = symlink_flags, .how = f}, How);
+}
+
+template <class Operation, auto Call, auto AtOnce> constexpr operation_faces open_faces() noexcept {
+  operation_faces f = call_faces<Operation, Call, AtOnce>("open");
+  f.reclaim = reclaim;
+  return f;
+}
+constexpr auto blocking = attempt::blocking, at_once = attempt::nonblocking;
 
 } // namespace
+} // namespace unio::op
 
-namespace detail {
+namespace unio::inline v0_1 {
 
-open_operation::open_operation(path_handle const& base, path_view name, unio::deadline d) noexcept
-    : io_operation(open_faces, handle_kind::path, directory_of(base), base.own_multiplexer(), d),
-      name_(name),
-      refused_(name.check()) {}
-
-void open_operation::set_flags(int open_flags, handle::flag how) noexcept {
-  using flag = handle::flag;
-  if (open_flags < 0) refused_ = open_flags;
-  open_flags_ = open_flags;
-  if (has(how, flag::beneath)) resolve_ |= RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  if (has(how, flag::no_symlinks)) resolve_ |= RESOLVE_NO_SYMLINKS;
-  if (has(how, flag::same_mount)) resolve_ |= RESOLVE_NO_XDEV;
-}
-
-} // namespace detail
-
-async_open::async_open(path_handle const& base, path_view name, mode m, creation c, caching k, flag f,
-                       unio::deadline d) noexcept
-    : open_operation(base, name, d), caching_(k), flags_(f) {
-  set_flags(flags_for(m, c, k), f);
-  always_new_ = c == creation::always_new;
-  wants_barrier_ = k == caching::safety_barriers && c != creation::open_existing;
-}
-async_open::result_type async_open::result() noexcept {
-  int const fd = outcome_value();
-  if (fd < 0) return failed();
-  return file_handle(fd, opened(), caching_, flags_);
-}
-
-async_open_path::async_open_path(path_handle const& base, path_view name, handle::flag f,
-                                 unio::deadline d) noexcept
-    : open_operation(base, name, d) {
-  set_flags(O_PATH | O_DIRECTORY | O_CLOEXEC, f);
-}
-async_open_path::result_type async_open_path::result() noexcept {
-  int const fd = outcome_value();
-  if (fd < 0) return failed();
-  return path_handle(fd);
-}
-
-async_open_directory::async_open_directory(path_handle const& base, path_view name, handle::creation c,
-                                           handle::flag f, unio::deadline d) noexcept
-    : open_operation(base, name, d) {
-  set_flags(O_RDONLY | O_DIRECTORY | O_CLOEXEC, f);
-  if (c == creation::only_if_not_exist || c == creation::if_needed) {
-    set_making(0777, c == creation::if_needed);
-  } else if (c != creation::open_existing) {
-    refuse_with(-EINVAL);
-  }
-}
-async_open_directory::result_type async_open_directory::result() noexcept {
-  int const fd = outcome_value();
-  if (fd < 0) return failed();
-  return directory_handle(fd);
-}
-
-async_open_symlink::async_open_symlink(path_handle const& base, path_view name, handle::flag f,
-                                       unio::deadline d) noexcept
-    : open_operation(base, name, d) {
-  set_flags(symlink_flags, f);
-}
-async_open_symlink::result_type async_open_symlink::result() noexcept {
-  int const fd = outcome_value();
-  if (fd < 0) return failed();
-  return symlink_handle(fd);
-}
-
-constinit operation_faces const detail::open_faces = {.name = "open",
-                                                      .tries = inline_attempt::always,
-                                                      .flow = direction::either,
-                                                      .wants = wants,
-                                                      .perform = perform,
-                                                      .complete = complete,
-                                                      .reclaim = reclaim,
-                                                      .object = object};
+constinit operation_faces const async_open::table_ =
+    op::open_faces<async_open, op::open<op::blocking>, op::open<op::at_once>>();
+constinit operation_faces const async_open_path::table_ =
+    op::open_faces<async_open_path, op::open_path<op::blocking>, op::open_path<op::at_once>>();
+constinit operation_faces const async_open_directory::table_ =
+    op::open_faces<async_open_directory, op::open_directory<op::blocking>, op::open_directory<op::at_once>>();
+constinit operation_faces const async_open_symlink::table_ =
+    op::open_faces<async_open_symlink, op::open_symlink<op::blocking>, op::open_symlink<op::at_once>>();
 
 } // namespace unio

@@ -231,6 +231,18 @@ template <class Ends> struct shutdown_on : test::fixture {
   std::string seen;
 };
 
+struct make_socket : test::fixture {
+  static constexpr bool can_wait = false;
+  static ending value() { return {"a socket"}; }
+  make_socket(io_multiplexer*, script) {}
+  UNIO_FREE_SPELLINGS(async_socket, socket, unio::address_family::ipv4)
+  static ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    bool const is_one = r->kind() == unio::handle_kind::stream_socket && r->local_endpoint().has_value();
+    return {is_one ? "a socket" : "something"};
+  }
+};
+
 struct shutdown_unconnected : test::fixture {
   static constexpr bool can_wait = false;
   static ending value() { return test::failure(ENOTCONN); }
@@ -255,6 +267,7 @@ std::vector<test::row> test::connection_rows() {
       row_of<shutdown_on<tcp_ends>>("shutdown_tcp"),
       row_of<shutdown_on<tcp_ipv6_ends>>("shutdown_tcp_on_ipv6"),
       row_of<shutdown_unconnected>("shutdown_unconnected"),
+      row_of<make_socket>("socket"),
       row_of<accept_on<unix_name>>("accept_unix"),
       row_of<accept_on_tcp<tcp_ends>>("accept_tcp"),
       row_of<accept_many_on<accept_on<unix_name>>>("accept_many_unix"),

@@ -104,7 +104,6 @@ struct splice_between_sockets : splice_between<unix_ends, unix_ends> {
 
 template <bool Exists> struct open_file : test::fixture {
   static constexpr bool can_wait = false;
-  using sender = unio::async_open;
   static ending value() { return Exists ? ending{"a file of 9 bytes"} : test::failure(ENOENT); }
   unio::path_handle base = unio::path_handle::path(directory().path()).value();
   static constexpr char const* name = Exists ? "opened" : "missing";
@@ -113,18 +112,11 @@ template <bool Exists> struct open_file : test::fixture {
     directory().write("opened", "say hello");
     base.set_multiplexer(m);
   }
-  template <class S> S describe(deadline d) {
-    return S(base, name, unio::handle::mode::read, unio::handle::creation::open_existing,
-             unio::handle::caching::all, unio::handle::flag::none, d);
-  }
-  sender::result_type block(deadline d) {
-    if (base.has_multiplexer()) return unio::detail::blocking(describe<sender>(d));
-    return unio::file(base, name);
-  }
-  auto await(deadline d) {
-    return unio::co_open(base, name, unio::handle::mode::read, unio::handle::creation::open_existing,
-                         unio::handle::caching::all, unio::handle::flag::none, d);
-  }
+  static constexpr auto mode = unio::handle::mode::read;
+  static constexpr auto creation = unio::handle::creation::open_existing;
+  static constexpr auto caching = unio::handle::caching::all;
+  static constexpr auto flag = unio::handle::flag::none;
+  UNIO_FREE_SPELLINGS(async_open, open, base, name, mode, creation, caching, flag)
   ending reduce(sender::result_type r) {
     if (!r.has_value()) return test::failure(r.error());
     return {"a file of " + std::to_string(r->maximum_extent().value()) + " bytes"};

@@ -181,17 +181,11 @@ struct read_directory_filtered : read_directory {
 
 template <bool Exists> struct open_directory : on_names {
   static ending value() { return Exists ? ending{"opened"} : failure(ENOTDIR); }
-  using sender = unio::async_open_directory;
   static constexpr char const* name = Exists ? "below" : "a";
   open_directory(io_multiplexer* m, script) : on_names(m) {}
-  template <class S = sender> S describe(deadline d) {
-    return S(base, name, unio::handle::creation::open_existing, unio::handle::flag::none, d);
-  }
-  sender::result_type block(deadline d) { return unio::detail::blocking(describe(d)); }
-  auto await(deadline d) {
-    return unio::co_open_directory(base, name, unio::handle::creation::open_existing,
-                                   unio::handle::flag::none, d);
-  }
+  static constexpr auto creation = unio::handle::creation::open_existing;
+  static constexpr auto flag = unio::handle::flag::none;
+  UNIO_FREE_SPELLINGS(async_open_directory, open_directory, base, name, creation, flag)
   ending reduce(sender::result_type r) {
     if (!r.has_value()) return failure(r.error());
     EXPECT_EQ(r->kind(), unio::handle_kind::directory);
@@ -202,14 +196,9 @@ template <bool Exists> struct open_directory : on_names {
 struct open_new_directory : open_directory<true> {
   static ending value() { return {"made"}; }
   open_new_directory(io_multiplexer* m, script s) : open_directory(m, s) {}
-  template <class S = sender> S describe(deadline d) {
-    return S(base, "made", unio::handle::creation::only_if_not_exist, unio::handle::flag::beneath, d);
-  }
-  sender::result_type block(deadline d) { return unio::detail::blocking(describe(d)); }
-  auto await(deadline d) {
-    return unio::co_open_directory(base, "made", unio::handle::creation::only_if_not_exist,
-                                   unio::handle::flag::beneath, d);
-  }
+  static constexpr auto creation = unio::handle::creation::only_if_not_exist;
+  static constexpr auto flag = unio::handle::flag::beneath;
+  UNIO_FREE_SPELLINGS(async_open_directory, open_directory, base, "made", creation, flag)
   void again() { clean(); }
   ending reduce(sender::result_type r) {
     if (!r.has_value()) return failure(r.error());
@@ -219,13 +208,9 @@ struct open_new_directory : open_directory<true> {
 
 struct open_path : on_names {
   static ending value() { return {"opened"}; }
-  using sender = unio::async_open_path;
   open_path(io_multiplexer* m, script) : on_names(m) {}
-  template <class S = sender> S describe(deadline d) {
-    return S(base, "below", unio::handle::flag::no_symlinks, d);
-  }
-  sender::result_type block(deadline d) { return unio::detail::blocking(describe(d)); }
-  auto await(deadline d) { return unio::co_open_path(base, "below", unio::handle::flag::no_symlinks, d); }
+  static constexpr auto flag = unio::handle::flag::no_symlinks;
+  UNIO_FREE_SPELLINGS(async_open_path, open_path, base, "below", flag)
   ending reduce(sender::result_type const& r) {
     return r.has_value() ? ending{"opened"} : failure(r.error());
   }
@@ -233,12 +218,10 @@ struct open_path : on_names {
 
 template <bool IsLink> struct open_symlink : on_names {
   static ending value() { return IsLink ? ending{"opened"} : failure(EINVAL); }
-  using sender = unio::async_open_symlink;
   static constexpr char const* name = IsLink ? "link" : "a";
   open_symlink(io_multiplexer* m, script) : on_names(m) {}
-  template <class S = sender> S describe(deadline d) { return S(base, name, unio::handle::flag::none, d); }
-  sender::result_type block(deadline d) { return unio::detail::blocking(describe(d)); }
-  auto await(deadline d) { return unio::co_open_symlink(base, name, unio::handle::flag::none, d); }
+  static constexpr auto flag = unio::handle::flag::none;
+  UNIO_FREE_SPELLINGS(async_open_symlink, open_symlink, base, name, flag)
   ending reduce(sender::result_type const& r) {
     return r.has_value() ? ending{"opened"} : failure(r.error());
   }

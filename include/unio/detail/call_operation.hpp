@@ -11,12 +11,14 @@
 //
 //   UNIO_CALL_VERB                the same, and its functions (rename, co_rename, …)
 //   UNIO_CALL_OF_HANDLE_OR_NAME   on what a handle has open, or on what a name leads to; and its functions
+//   UNIO_CALL_WITHOUT_HANDLE      of arguments alone; and its functions
 //
 // The result is void; or a type, a value of which is the function's last argument; or one of
 //
 //   detail::filled<T>             how much of the argument `into` was filled, as a T
 //   detail::filled_or_needed<T>   the same, or how much is needed: that is the function's last argument
 //   detail::opened<T>             a handle of the descriptor that the function has returned
+//   detail::opened_as<T>          the same, of a kind that is the function's last argument
 
 #pragma once
 
@@ -39,6 +41,11 @@ struct directory_number {
   operator int() const noexcept { return fd; }                 // NOLINT: implicit
   int fd = -1;
 };
+
+/// What the function is given first: the descriptor of a handle, or a directory; or that there is none.
+template <class T>
+using first_argument = std::conditional_t<std::is_same_v<T, path_handle const&>, directory_number, int>;
+struct no_handle {};
 
 /// What a handle has open, or what a name leads to from a directory.
 struct handle_or_name {
@@ -65,13 +72,19 @@ class UNIO_API call_base : public io_operation {
   call_base(driver::operation_faces const& table, directory_handle const& h, unio::deadline d) noexcept;
   call_base(driver::operation_faces const& table, symlink_handle const& h, unio::deadline d) noexcept;
   call_base(driver::operation_faces const& table, path_handle const& base, unio::deadline d) noexcept;
+  call_base(driver::operation_faces const& table, unio::deadline d) noexcept
+      : io_operation(table, handle_kind::none, -1, nullptr, d) {}
 };
 
 struct call_access; // src/op/call.hpp
 
 template <class T> struct filled;
 template <class T> struct filled_or_needed;
-template <class T> struct opened;
+/// How a handle is made of what was opened. It may be a friend of its handle.
+template <class T> struct opened {
+  static T made(auto const& operation) noexcept { return T(operation.outcome_value()); }
+};
+template <class T> struct opened_as;
 
 /// What the result decides.
 template <class Operation, class Result>
@@ -155,7 +168,7 @@ class call_operation<Operation, opened<T>> : public call_base, public standard_s
   /// Once: the handle is the caller's from then on.
   [[nodiscard]] result_type result() noexcept {
     if (outcome_value() < 0) return failed();
-    return T(outcome_value());
+    return opened<T>::made(static_cast<Operation&>(*this));
   }
 
  protected:
@@ -166,6 +179,19 @@ class call_operation<Operation, opened<T>> : public call_base, public standard_s
   static constexpr bool opens = true;
 };
 
+template <class Operation, class T>
+class call_operation<Operation, opened_as<T>> : public call_operation<Operation, opened<T>> {
+ public:
+  [[nodiscard]] handle_kind opened_kind() const noexcept { return result_value_; }
+
+ protected:
+  using call_operation<Operation, opened<T>>::call_operation;
+
+ private:
+  friend struct call_access;
+  handle_kind result_value_ = handle_kind::file;
+};
+
 } // namespace detail
 } // namespace unio
 
@@ -173,24 +199,25 @@ class call_operation<Operation, opened<T>> : public call_base, public standard_s
   UNIO_CALL_OPERATION(verb, result, __VA_ARGS__) \
   UNIO_FREE_VERB_FORMS(verb, async_##verb, __VA_ARGS__)
 
-#define UNIO_CALL_OPERATION(verb, result, subject, ...)                                            \
-  class UNIO_API async_##verb : public detail::call_operation<async_##verb, result> {              \
-   public:                                                                                         \
-    async_##verb() = default;                                                                      \
-    explicit async_##verb(UNIO_PARAMETERS(subject, __VA_ARGS__) unio::deadline d = {}) noexcept    \
-        : call_operation(table_, UNIO_NAME_ONLY subject, d) UNIO_ALL(UNIO_KEEP, __VA_ARGS__) {}    \
-    UNIO_ALL(UNIO_ACCESSOR, __VA_ARGS__)                                                           \
-   private:                                                                                        \
-    friend struct detail::call_access;                                                             \
-    template <class F> auto given_to(F f) noexcept {                                               \
-      using first = std::conditional_t<std::is_same_v<UNIO_TYPE_ONLY subject, path_handle const&>, \
-                                       detail::directory_number, int>;                             \
-      return f(first(fd()) UNIO_ALL(UNIO_GIVE, __VA_ARGS__));                                      \
-    }                                                                                              \
-    static driver::operation_faces const table_;                                                   \
-    UNIO_ALL(UNIO_KEPT, __VA_ARGS__)                                                               \
-  };                                                                                               \
+#define UNIO_CALL_OPERATION(verb, result, subject, ...)                                         \
+  class UNIO_API async_##verb : public detail::call_operation<async_##verb, result> {           \
+   public:                                                                                      \
+    async_##verb() = default;                                                                   \
+    explicit async_##verb(UNIO_PARAMETERS(subject, __VA_ARGS__) unio::deadline d = {}) noexcept \
+        : call_operation(table_, UNIO_NAME_ONLY subject, d) UNIO_ALL(UNIO_KEEP, __VA_ARGS__) {} \
+    UNIO_CALL_STATE(detail::first_argument<UNIO_TYPE_ONLY subject>(fd()), __VA_ARGS__)          \
+  };                                                                                            \
   UNIO_SENDER_FORMS(async_##verb, subject, __VA_ARGS__)
+
+#define UNIO_CALL_WITHOUT_HANDLE(verb, result, ...)                                    \
+  class UNIO_API async_##verb : public detail::call_operation<async_##verb, result> {  \
+   public:                                                                             \
+    async_##verb() = default;                                                          \
+    explicit async_##verb(UNIO_PARAMETERS(__VA_ARGS__) unio::deadline d = {}) noexcept \
+        : call_operation(table_, d) UNIO_ALL(UNIO_KEEP, __VA_ARGS__) {}                \
+    UNIO_CALL_STATE(detail::no_handle(), __VA_ARGS__)                                  \
+  };                                                                                   \
+  UNIO_CALL_FORMS(verb, __VA_ARGS__)
 
 // `last` is a list in parentheses: arguments that only names have.
 #define UNIO_CALL_OF_HANDLE_OR_NAME(verb, result, handle_type, last, ...)                                    \
@@ -201,34 +228,31 @@ class call_operation<Operation, opened<T>> : public call_base, public standard_s
         : call_operation(table_, h, d) UNIO_ALL(UNIO_KEEP, __VA_ARGS__) {}                                   \
     explicit async_##verb(path_handle const& base, path_view name,                                           \
                           UNIO_PARAMETERS(__VA_ARGS__) UNIO_PARAMETERS last unio::deadline d = {}) noexcept  \
-        : call_operation(table_, base, d) UNIO_ALL(UNIO_KEEP, __VA_ARGS__) UNIO_KEEP_LAST last,              \
+        : call_operation(table_, base, d) UNIO_ALL(UNIO_KEEP, __VA_ARGS__ UNIO_AND last),                    \
           is_named_(true),                                                                                   \
           name_(name) {}                                                                                     \
-    UNIO_ALL(UNIO_ACCESSOR, __VA_ARGS__)                                                                     \
-   private:                                                                                                  \
-    friend struct detail::call_access;                                                                       \
-    template <class F> auto given_to(F f) noexcept {                                                         \
-      detail::handle_or_name const of{fd(), kind(), is_named_, name_};                                       \
-      return f(of UNIO_ALL(UNIO_GIVE, __VA_ARGS__) UNIO_GIVE_LAST last);                                     \
-    }                                                                                                        \
-    static driver::operation_faces const table_;                                                             \
-    UNIO_ALL(UNIO_KEPT, __VA_ARGS__)                                                                         \
-    UNIO_KEPT_LAST last bool is_named_ = false;                                                              \
+    UNIO_CALL_STATE((detail::handle_or_name{fd(), kind(), is_named_, name_}), __VA_ARGS__ UNIO_AND last)     \
+    bool is_named_ = false;                                                                                  \
     path_view name_;                                                                                         \
   };                                                                                                         \
   UNIO_SENDER_FORMS(async_##verb, (handle_type const&, h), __VA_ARGS__)                                      \
-  UNIO_NAME_FORMS(verb, (path_handle const&, base), (path_view, name), __VA_ARGS__ UNIO_AND last)
+  UNIO_CALL_FORMS(verb, (path_handle const&, base), (path_view, name), __VA_ARGS__ UNIO_AND last)
 
-#define UNIO_NAME_FORMS(verb, ...)             \
+#define UNIO_CALL_FORMS(verb, ...)             \
   UNIO_SENDER_FORMS(async_##verb, __VA_ARGS__) \
   UNIO_FREE_VERB_FORMS(verb, async_##verb, __VA_ARGS__)
+
+#define UNIO_CALL_STATE(first, ...)                                                    \
+  UNIO_ALL(UNIO_ACCESSOR, __VA_ARGS__)                                                 \
+ private:                                                                              \
+  friend struct detail::call_access;                                                   \
+  auto given_to(auto f) noexcept { return f(first UNIO_ALL(UNIO_GIVE, __VA_ARGS__)); } \
+  static driver::operation_faces const table_;                                         \
+  UNIO_ALL(UNIO_KEPT, __VA_ARGS__)
 
 #define UNIO_KEEP(type, name, ...) , name##_(name)
 #define UNIO_GIVE(type, name, ...) , name##_
 #define UNIO_ACCESSOR(type, name, ...) \
   [[nodiscard]] detail::stored<type> const& name() const noexcept { return name##_; }
 #define UNIO_KEPT(type, name, ...) detail::stored<type> name##_{};
-#define UNIO_KEEP_LAST(...) UNIO_ALL(UNIO_KEEP, __VA_ARGS__)
-#define UNIO_GIVE_LAST(...) UNIO_ALL(UNIO_GIVE, __VA_ARGS__)
-#define UNIO_KEPT_LAST(...) UNIO_ALL(UNIO_KEPT, __VA_ARGS__)
 #define UNIO_AND(...) __VA_OPT__(, ) __VA_ARGS__

@@ -58,26 +58,7 @@ inline async_splice::result_type async_splice::result() const noexcept {
   return {static_cast<std::size_t>(n), static_cast<std::size_t>(n)};
 }
 
-inline io_result<std::size_t> splice(io_handle& from, io_handle& to, splice_request request,
-                                     deadline d) noexcept {
-  return detail::blocking(async_splice(from, to, request, d));
-}
-inline io_result<std::size_t> try_splice(io_handle& from, io_handle& to, splice_request request) noexcept {
-  return splice(from, to, request, deadline::zero());
-}
-inline io_result<std::size_t> tee(io_handle& from, io_handle& to, std::size_t bytes, deadline d) noexcept {
-  return detail::blocking(async_tee(from, to, bytes, d));
-}
-inline io_result<std::size_t> try_tee(io_handle& from, io_handle& to, std::size_t bytes) noexcept {
-  return tee(from, to, bytes, deadline::zero());
-}
-inline io_awaitable<async_tee> co_tee(io_handle& from, io_handle& to, std::size_t bytes,
-                                      deadline d) noexcept {
-  return io_awaitable<async_tee>(async_tee(from, to, bytes, d));
-}
-inline io_awaitable<async_splice> co_splice(io_handle& from, io_handle& to, splice_request request,
-                                            deadline d) noexcept {
-  return io_awaitable<async_splice>(async_splice(from, to, request, d));
-}
+UNIO_FREE_VERB_FORMS(splice, async_splice, (io_handle&, from), (io_handle&, to), (splice_request, request))
+UNIO_FREE_VERB_FORMS(tee, async_tee, (io_handle&, from), (io_handle&, to), (std::size_t, bytes))
 
 } // namespace unio

@@ -10,16 +10,12 @@ inline async_wait::async_wait(timer_handle& t, unio::deadline d) noexcept
     : void_operation(detail::wait_faces, handle_kind::none, -1, t.own_multiplexer(), d),
       moment_(t.moment()) {}
 UNIO_SENDER_FORMS(async_wait, (timer_handle&, t))
-UNIO_SENDER_FORMS(async_no_op, (io_multiplexer*, m))
+UNIO_SENDER_FORMS(async_no_op, (io_multiplexer*, m, = nullptr))
+UNIO_FREE_VERB_FORMS(no_op, async_no_op, (io_multiplexer*, m, = nullptr))
 
 template <class Rep, class Period>
 inline void timer_handle::expires_after(std::chrono::duration<Rep, Period> d) noexcept {
   moment_ = from_now(d);
-}
-
-inline io_result<void> no_op() noexcept { return detail::blocking(async_no_op()); }
-inline io_awaitable<async_no_op> co_no_op(io_multiplexer* m) noexcept {
-  return io_awaitable<async_no_op>(async_no_op(m));
 }
 
 inline async_wait_event::async_wait_event(event_handle& h, unio::deadline d) noexcept

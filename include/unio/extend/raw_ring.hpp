@@ -66,6 +66,8 @@ struct ring_completion {
 /// Source        FEATURES L-07; io_uring_enter(2)
 template <std::invocable<io_uring_sqe&> Fill> class async_raw_ring;
 
+/// There are no try_ forms: only the ring could try, so each would say would_block. A deadline bounds these.
+///
 /// async_raw_ring, blocking: on the multiplexer given, or the calling thread's own, which is driven
 /// meanwhile. (run_blocking() of a sender without a multiplexer has no ring: ENOSYS.)
 template <std::invocable<io_uring_sqe&> Fill>
