@@ -15,6 +15,22 @@ option(UNIO_LIBCXX              "Build with libc++ instead of libstdc++ (clang)"
 option(UNIO_TRACK_PENDING       "unio::dump_pending tells since when and by whom operations are awaited" OFF)
 option(UNIO_PRECOMPILE          "Precompile headers for its sources (hides a missing include)" OFF)
 
+include(CheckIncludeFileCXX)
+if(NOT UNIO_HAS_SDT)
+  unset(UNIO_HAS_SDT CACHE) # it may have been installed since
+endif()
+check_include_file_cxx(sys/sdt.h UNIO_HAS_SDT) # package systemtap-sdt-dev
+set(UNIO_PROBES AUTO CACHE STRING
+  "Probes for bpftrace and perf (USDT): ON, OFF, or AUTO, where there is sys/sdt.h")
+if(UNIO_PROBES STREQUAL "AUTO")
+  set(UNIO_PROBES "${UNIO_HAS_SDT}")
+elseif(UNIO_PROBES AND NOT UNIO_HAS_SDT)
+  message(FATAL_ERROR "unio: UNIO_PROBES is ON, but there is no sys/sdt.h (package systemtap-sdt-dev)")
+endif()
+if(NOT UNIO_PROBES)
+  message(STATUS "unio: no probes: UNIO_PROBES is OFF, or there is no sys/sdt.h (package systemtap-sdt-dev)")
+endif()
+
 set(UNIO_TEST_FLAGS "" CACHE STRING "Compiler options of the test programs, after all others")
 set(UNIO_SANITIZE "" CACHE STRING "Sanitizers: empty, address,undefined or thread")
 set_property(CACHE UNIO_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")

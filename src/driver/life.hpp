@@ -14,6 +14,7 @@
 
 #pragma once
 
+#include "sys/probes.hpp"
 #include "sys/sanitizer.hpp"
 
 #include <unio/operation.hpp>
@@ -121,11 +122,40 @@ constexpr bool may_move(place from, place to) noexcept {
   return false;
 }
 
+/// A value is known, or the end.
+inline void note_completion([[maybe_unused]] io_operation& op) noexcept {
+  UNIO_PROBE(operation_completed, &op);
+}
+/// The receiver is about to be notified of it.
+inline void note_delivery([[maybe_unused]] io_operation& op) noexcept {
+  UNIO_PROBE(operation_delivered, &op);
+}
+
 /// The only function that changes where an operation is. Builds with a sanitizer check each step.
 inline void move(io_operation& op, place to) noexcept {
   if constexpr (sys::is_sanitized)
     UNIO_EXPECTS(may_move(op.links.is.where, to), "an operation cannot come from there to here");
   op.links.is.where = to;
+  switch (to) {
+    case place::in_kernel:
+    case place::polled:
+    case place::parked:
+    case place::with_worker:
+      UNIO_PROBE(operation_submitted, &op, static_cast<unsigned char>(to));
+      break;
+    case place::queued:
+      UNIO_PROBE(buffer_wanted, &op);
+      break;
+    case place::ready:
+    case place::landed:
+      note_completion(op);
+      break;
+    case place::idle:
+      note_delivery(op);
+      break;
+    default:
+      break;
+  }
 }
 
 constexpr char const* name_of(place where) noexcept {

@@ -3,6 +3,7 @@
 #include "driver/inline.hpp"
 #include "driver/this_thread.hpp"
 #include "sys/calls.hpp"
+#include "sys/probes.hpp"
 
 #include <unio/connect.hpp>
 #include <unio/detail/promise.hpp>
@@ -80,8 +81,6 @@ io_multiplexer& io_operation::chosen(io_multiplexer* m) const noexcept {
   return detail::choose(own_multiplexer_, m);
 }
 
-void io_operation::start(io_multiplexer* m) noexcept { start_on(chosen(m)); }
-
 void io_operation::start_on(io_multiplexer& m) noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
                "an operation can be started once; reset() makes it startable again");
@@ -96,8 +95,14 @@ void io_operation::start_on(io_multiplexer& m) noexcept {
   runner().store(runs, std::memory_order_relaxed);
   // Release; pairs with started(): a stop may come from another thread.
   state().store(begun, std::memory_order_release);
+  [[maybe_unused]] auto const at = [this](auto& member) noexcept {
+    return static_cast<int>(reinterpret_cast<char const*>(&member) - reinterpret_cast<char const*>(this));
+  };
+  UNIO_PROBE(operation_started, this, at(faces_), at(fd_), at(result_));
   runs->start(*this);
 }
+
+[[gnu::flatten]] void io_operation::start(io_multiplexer* m) noexcept { start_on(chosen(m)); }
 
 void io_operation::refuse(int native_code) noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
@@ -212,6 +217,7 @@ void awaiting::start(io_operation& op) noexcept {
 bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
   handle_ = h;
   op.awaited_by(h);
+  UNIO_PROBE(coroutine_suspended, &op, h.address());
   if (environment_ == nullptr) return true;
   stop_token const stop = environment_->stop;
   bool const elsewhere = !op.started();
@@ -236,6 +242,7 @@ void awaiting::stop(io_operation& op) noexcept {
 void awaiting::notify(io_operation& op) noexcept {
   environment const* const e = environment_;
   std::coroutine_handle<> const h = std::exchange(handle_, nullptr);
+  UNIO_PROBE(coroutine_resumed, &op, h.address());
   if (e == nullptr) {
     op.mark_finished();
     return resume(h);

@@ -62,6 +62,21 @@ void engine::begin(io_operation& op, descriptor* d) noexcept {
   tried(op, *d, f.perform(op, attempt::nonblocking));
 }
 
+// The result of an operation that is not in flight is known: delivered at once, unless a receiver is running
+// or others wait for their turn.
+[[gnu::always_inline]] inline void engine::settle_inline(io_operation& op) noexcept {
+  if (op.is_quiet() && turn_.take_quiet()) { // its coroutine is still running and will look
+    ++statistics.finished;
+    note_completion(op);
+    note_delivery(op);
+    op.mark_finished();
+    return;
+  }
+  move(op, place::ready);
+  op.links.is.undelivered = all_events;
+  if (turn_.offer(op)) deliver_inline();
+}
+
 // What an attempt on `d` has come to.
 void engine::tried(io_operation& op, descriptor& d, int res) noexcept {
   descriptor* waits_on = nullptr;
@@ -94,19 +109,6 @@ void engine::tried_bytes(io_operation& op, int res, void* engine_that_tried) noe
 void engine::fail(io_operation& op, int code) noexcept {
   op.set_outcome(code);
   settle_inline(op);
-}
-
-// The result of an operation that is not in flight is known: delivered at once, unless a receiver is running
-// or others wait for their turn.
-void engine::settle_inline(io_operation& op) noexcept {
-  if (op.is_quiet() && turn_.take_quiet()) { // its coroutine is still running and will look
-    ++statistics.finished;
-    op.mark_finished();
-    return;
-  }
-  move(op, place::ready);
-  op.links.is.undelivered = all_events;
-  if (turn_.offer(op)) deliver_inline();
 }
 
 void engine::list(io_operation& op, descriptor& d) noexcept {
@@ -252,7 +254,7 @@ inline void engine::land(io_operation& op) noexcept {
 void engine::settle(io_operation& op, unsigned events) noexcept {
   operation_links& l = op.links;
   l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered | events);
-  if ((events & io_operation::done) != 0) land(op);
+  (events & io_operation::done) != 0 ? land(op) : note_completion(op);
   if (l.is.queue != queue_name::none) return;
   turn_.push(op);
 }

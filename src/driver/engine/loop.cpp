@@ -54,6 +54,7 @@ int engine::bind() noexcept {
 // Takes in all that the kernel has; with `timers`, what becomes due is delivered in between. Returns 0
 // or a negative native code.
 [[gnu::always_inline]] inline int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
+  UNIO_PROBE(turn_begin, this);
   int r = reap(until);
   for (int calls = 1; r > 0 && calls != calls_per_turn && !b.is_over(); ++calls) {
     take_messages();
@@ -63,6 +64,7 @@ int engine::bind() noexcept {
     }
     r = reap(0);
   }
+  UNIO_PROBE(turn_fetched, this);
   fails_ = r < 0;
   if (fails_) return r;
   take_messages();
@@ -209,6 +211,7 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
 inline void engine::deliver_value(io_operation& op) noexcept {
   op.links.is.undelivered = 0;
   ++delivered_;
+  note_delivery(op);
   notify_of_value(op);
 }
 
@@ -272,6 +275,7 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
         expire(bound(*this, turn_budget, forever));
       });
   if (was_long) backend_->submit(*this); // answers of its last part go out in this turn as well
+  UNIO_PROBE(turn_end, this);
   return ran;
 }
 

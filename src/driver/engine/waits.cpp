@@ -27,6 +27,7 @@ void engine::granted(io_operation& op) noexcept {
   inside const here(*this);
   op.faces().resource->leave(op);
   move(op, place::at_hand);
+  UNIO_PROBE(buffer_granted, &op);
   if (!perform_now(op)) await_readiness(op);
 }
 
