@@ -345,6 +345,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   static void leave_flight(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
   void settle_inline(io_operation& op) noexcept;
+  void settle_unrecorded(io_operation& op) noexcept;
+  void settle_recorded(io_operation& op) noexcept;
   void deliver(io_operation& op) noexcept;
   void deliver_with_care(io_operation& op) noexcept;
   void deliver_value(io_operation& op) noexcept;

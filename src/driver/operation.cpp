@@ -1,6 +1,7 @@
 // An operation: how it is moved, started, ended, and awaited by a coroutine.
 
 #include "driver/inline.hpp"
+#include "driver/recording.hpp"
 #include "driver/this_thread.hpp"
 #include "sys/calls.hpp"
 #include "sys/probes.hpp"
@@ -99,6 +100,8 @@ void io_operation::start_on(io_multiplexer& m) noexcept {
     return static_cast<int>(reinterpret_cast<char const*>(&member) - reinterpret_cast<char const*>(this));
   };
   UNIO_PROBE(operation_started, this, at(faces_), at(fd_), at(result_));
+  if (driver::is_recording()) [[unlikely]]
+    return driver::start_recorded(*this, *runs);
   runs->start(*this);
 }
 

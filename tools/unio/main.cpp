@@ -11,6 +11,7 @@
 #include "simulate.hpp"
 #include "tools/support/output.hpp"
 #include "tour.hpp"
+#include "trace.hpp"
 #include "variables.hpp"
 #include "walk.hpp"
 
@@ -165,8 +166,13 @@ int command(int argc, char** argv) {
   CLI::App& simulator =
       *app.add_subcommand("simulate", "Run a program in a simulated system, once for each seed");
   simulate::describe(simulator, s);
+  trace::options t;
+  CLI::App& tracer = *app.add_subcommand("trace", "Tell how long the operations of a program take");
+  trace::describe(tracer, t);
   if (argc > 1 && argv[1] == std::string_view("simulate"))
     argc = static_cast<int>(take_command(argc, argv, s.command) - argv);
+  if (argc > 1 && argv[1] == std::string_view("trace"))
+    argc = static_cast<int>(take_command(argc, argv, t.command) - argv);
   bool const is_lock = argc > 1 && argv[1] == std::string_view("lock");
   if (is_lock) argc = static_cast<int>(take_command(argc, argv, l.command) - argv);
   app.add_subcommand("bench", "Measure a published table, the peers beside us: bench list, bench --help");
@@ -186,6 +192,10 @@ int command(int argc, char** argv) {
   if (locked_command.parsed()) return lock::run(l);
   if (simulator.parsed()) {
     int const status = simulate::run(s);
+    return status != 0 ? status : tools::finish_output("unio");
+  }
+  if (tracer.parsed()) {
+    int const status = trace::run(t);
     return status != 0 ? status : tools::finish_output("unio");
   }
   if (walker.parsed()) return walk::run(w);

@@ -2,6 +2,7 @@
 
 #include "core/pauses.hpp"
 #include "driver/engine/rooms.hpp"
+#include "driver/recording.hpp"
 #include "sys/descriptors.hpp"
 
 #include <cerrno>
@@ -64,7 +65,7 @@ void engine::begin(io_operation& op, descriptor* d) noexcept {
 
 // The result of an operation that is not in flight is known: delivered at once, unless a receiver is running
 // or others wait for their turn.
-[[gnu::always_inline]] inline void engine::settle_inline(io_operation& op) noexcept {
+[[gnu::always_inline]] inline void engine::settle_unrecorded(io_operation& op) noexcept {
   if (op.is_quiet() && turn_.take_quiet()) { // its coroutine is still running and will look
     ++statistics.finished;
     note_completion(op);
@@ -75,6 +76,20 @@ void engine::begin(io_operation& op, descriptor* d) noexcept {
   move(op, place::ready);
   op.links.is.undelivered = all_events;
   if (turn_.offer(op)) deliver_inline();
+}
+
+[[gnu::cold]] void engine::settle_recorded(io_operation& op) noexcept {
+  record(recorded::completed, op);
+  bool const is_quiet = op.is_quiet();
+  std::uint64_t const finished = statistics.finished;
+  settle_unrecorded(op);
+  if (is_quiet && statistics.finished != finished) record(recorded::delivered, op); // otherwise: in a turn
+}
+
+[[gnu::always_inline]] inline void engine::settle_inline(io_operation& op) noexcept {
+  if (is_recording()) [[unlikely]]
+    return settle_recorded(op);
+  settle_unrecorded(op);
 }
 
 // What an attempt on `d` has come to.
@@ -254,6 +269,8 @@ inline void engine::land(io_operation& op) noexcept {
 void engine::settle(io_operation& op, unsigned events) noexcept {
   operation_links& l = op.links;
   l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered | events);
+  if (is_recording()) [[unlikely]]
+    record(recorded::completed, op);
   (events & io_operation::done) != 0 ? land(op) : note_completion(op);
   if (l.is.queue != queue_name::none) return;
   turn_.push(op);

@@ -5,6 +5,7 @@
 
 #include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"
+#include "driver/recording.hpp"
 #include "driver/registry.hpp"
 #include "sys/calls.hpp"
 #include "sys/fork.hpp"
@@ -55,6 +56,8 @@ int engine::bind() noexcept {
 // or a negative native code.
 [[gnu::always_inline]] inline int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
   UNIO_PROBE(turn_begin, this);
+  if (is_recording()) [[unlikely]]
+    record_turn(recorded::turn_begin, this);
   int r = reap(until);
   for (int calls = 1; r > 0 && calls != calls_per_turn && !b.is_over(); ++calls) {
     take_messages();
@@ -65,6 +68,8 @@ int engine::bind() noexcept {
     r = reap(0);
   }
   UNIO_PROBE(turn_fetched, this);
+  if (is_recording()) [[unlikely]]
+    record_turn(recorded::turn_fetched, this);
   fails_ = r < 0;
   if (fails_) return r;
   take_messages();
@@ -193,7 +198,7 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
 
 [[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
-  bool const simple = !op.is_atomic() && notifying_ == nullptr && shared_ == nullptr;
+  bool const simple = !op.is_atomic() && notifying_ == nullptr && shared_ == nullptr && !is_recording();
   auto const end = [&](auto leave) noexcept {
     l.is.undelivered = 0;
     leave();
@@ -212,6 +217,8 @@ inline void engine::deliver_value(io_operation& op) noexcept {
   op.links.is.undelivered = 0;
   ++delivered_;
   note_delivery(op);
+  if (is_recording()) [[unlikely]]
+    record(recorded::delivered, op);
   notify_of_value(op);
 }
 
@@ -241,6 +248,8 @@ void engine::deliver_with_care(io_operation& op) noexcept {
   if (events != l.is.undelivered) ++deferred_;
   l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered & ~events);
   if (events == 0) return;
+  if (is_recording()) [[unlikely]]
+    record(recorded::delivered, op);
   if ((events & io_operation::value) != 0) ++delivered_;
   bool const ends = (events & io_operation::done) != 0;
   if (ends) ++statistics.finished;
@@ -276,6 +285,8 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
       });
   if (was_long) backend_->submit(*this); // answers of its last part go out in this turn as well
   UNIO_PROBE(turn_end, this);
+  if (is_recording()) [[unlikely]]
+    return record_turn_end(this, ran);
   return ran;
 }
 

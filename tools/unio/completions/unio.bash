@@ -2,13 +2,13 @@
 
 _unio() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=
-  local subcommands='tour capabilities doctor echo lock resolve simulate walk cp rm bench' i
+  local subcommands='tour capabilities doctor echo lock resolve simulate trace walk cp rm bench' i
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
     mapfile -t COMPREPLY < <(compgen -W "$subcommands -h --help --version" -- "$current")
     return
   fi
-  if [[ ${COMP_WORDS[1]} == @(lock|simulate) ]]; then # what comes after -- is a command of its own
+  if [[ ${COMP_WORDS[1]} == @(lock|simulate|trace) ]]; then # what comes after -- is a command of its own
     for ((i = 2; i < COMP_CWORD; ++i)); do
       if [[ ${COMP_WORDS[i]} == -- ]]; then
         if ((i + 1 == COMP_CWORD)); then
@@ -26,7 +26,7 @@ _unio() {
     *:--algorithm) words='lock_files byte_ranges atomic_append memory_map' ;;
     *:--faults) words='short spurious latency eintr resets loss double reorder files all none' ;;
     *:--progress) words='auto bar json none' ;;
-    *:--port | *:--address | *:--threads | *:--timeout | *:--entity | *:--server | *:--type | *:--depth | *:--seeds | *:--from | *:--latency | *:--keep) return ;;
+    *:--port | *:--address | *:--threads | *:--timeout | *:--entity | *:--server | *:--type | *:--depth | *:--seeds | *:--from | *:--latency | *:--keep | *:--seconds) return ;;
     *)
       if [[ $current != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
@@ -44,6 +44,7 @@ _unio() {
       lock) words='--shared --timeout --algorithm --entity --status --' ;;
       resolve) words='--server --timeout --ipv4 --ipv6 --explain' ;;
       simulate) words='--seeds --from --faults --latency --shrink --keep --files --input --' ;;
+      trace) words='--seconds --print --record --show --' ;;
       walk) words='--summary --type --depth --threads --sort -0 --null --follow --cross-mounts' ;;
       cp) words='-f --replace --allow-incomplete --resume --durable --verify -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;
       rm) words='-r -R --recursive -f --force -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;

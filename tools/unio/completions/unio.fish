@@ -9,6 +9,7 @@ complete -c unio -n __fish_use_subcommand -f -a echo -d 'Serve connections by se
 complete -c unio -n __fish_use_subcommand -f -a lock -d 'Run a command while names are locked'
 complete -c unio -n __fish_use_subcommand -f -a resolve -d 'Print the addresses of a host'
 complete -c unio -n __fish_use_subcommand -f -a simulate -d 'Run a program in a simulated system'
+complete -c unio -n __fish_use_subcommand -f -a trace -d 'Tell how long operations take'
 complete -c unio -n __fish_use_subcommand -f -a walk -d 'List what is below directories'
 complete -c unio -n __fish_use_subcommand -f -a cp -d 'Copy files and trees'
 complete -c unio -n __fish_use_subcommand -f -a rm -d 'Remove files and trees'
@@ -44,6 +45,10 @@ complete -c unio -n '__fish_seen_subcommand_from simulate' -l shrink -d 'Find th
 complete -c unio -n '__fish_seen_subcommand_from simulate' -l keep -x -d 'Only these decisions stand'
 complete -c unio -n '__fish_seen_subcommand_from simulate' -l files -x -a '(__fish_complete_directories)' -d 'A directory whose files are simulated'
 complete -c unio -n '__fish_seen_subcommand_from simulate' -l input -r -d 'Standard input of the programs'
+complete -c unio -n '__fish_seen_subcommand_from trace' -l seconds -x -d 'Watch so long'
+complete -c unio -n '__fish_seen_subcommand_from trace' -l print -d 'Print what bpftrace would be given'
+complete -c unio -n '__fish_seen_subcommand_from trace' -l record -r -d 'Run a program and record what it does'
+complete -c unio -n '__fish_seen_subcommand_from trace' -l show -r -d 'Tell what is in a recording'
 
 complete -c unio -n '__fish_seen_subcommand_from resolve' -l server -x -d 'Ask this name server'
 complete -c unio -n '__fish_seen_subcommand_from resolve' -l timeout -x -d 'Give up after this many seconds'
