@@ -1,5 +1,5 @@
-// The names from before what is awaited began with co_: each does what the new one does. They go with the next
-// version; what the compiler says of them is in messages/old_name.cpp.
+// The names from before what is awaited began with co_: each does what the new one does. They go with the
+// next version; what the compiler says of them is in messages/old_name.cpp.
 
 #include <unio/connect_any.hpp>
 #include <unio/receiving.hpp>
