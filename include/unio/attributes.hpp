@@ -14,6 +14,7 @@
 #pragma once
 
 #include <unio/buffer.hpp>
+#include <unio/detail/call_operation.hpp>
 #include <unio/metadata.hpp>
 #include <unio/path_view.hpp>
 

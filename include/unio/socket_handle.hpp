@@ -171,7 +171,7 @@ class UNIO_API socket_handle : public io_handle {
   explicit socket_handle(int fd) noexcept : io_handle(fd, handle_kind::stream_socket) {}
 };
 
-/// Makes a socket that is not connected, as socket_handle::create.
+/// Makes a socket that is not connected, as socket_handle::create. It runs on `m`, or the thread's own.
 ///
 /// Returns       the socket
 /// Errors        EMFILE, ENFILE, ENOBUFS, EAFNOSUPPORT

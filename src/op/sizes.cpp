@@ -1,6 +1,7 @@
 // The sizes of operations. Programs have millions; a change here is a decision, not an accident.
 
 #include <unio/directory_handle.hpp>
+#include <unio/file_handle.hpp>
 #include <unio/passed_handles.hpp>
 #include <unio/symlink_handle.hpp>
 #include <unio/timer_handle.hpp>

@@ -234,8 +234,9 @@ template <class Ends> struct shutdown_on : test::fixture {
 struct make_socket : test::fixture {
   static constexpr bool can_wait = false;
   static ending value() { return {"a socket"}; }
-  make_socket(io_multiplexer*, script) {}
-  UNIO_FREE_SPELLINGS(async_socket, socket, unio::address_family::ipv4)
+  io_multiplexer* multiplexer;
+  make_socket(io_multiplexer* m, script) : multiplexer(m) {}
+  UNIO_FREE_SPELLINGS(async_socket, socket, unio::address_family::ipv4, multiplexer)
   static ending reduce(sender::result_type r) {
     if (!r.has_value()) return test::failure(r.error());
     bool const is_one = r->kind() == unio::handle_kind::stream_socket && r->local_endpoint().has_value();

@@ -11,7 +11,7 @@
 //
 //   UNIO_CALL_VERB                the same, and its functions (rename, co_rename, …)
 //   UNIO_CALL_OF_HANDLE_OR_NAME   on what a handle has open, or on what a name leads to; and its functions
-//   UNIO_CALL_WITHOUT_HANDLE      of arguments alone; and its functions
+//   UNIO_CALL_WITHOUT_HANDLE      of arguments alone, and last of all who runs it; and its functions
 //
 // The result is void; or a type, a value of which is the function's last argument; or one of
 //
@@ -22,6 +22,7 @@
 
 #pragma once
 
+#include <unio/detail/forms.hpp>
 #include <unio/detail/operations.hpp>
 #include <unio/path_view.hpp>
 
@@ -72,8 +73,8 @@ class UNIO_API call_base : public io_operation {
   call_base(driver::operation_faces const& table, directory_handle const& h, unio::deadline d) noexcept;
   call_base(driver::operation_faces const& table, symlink_handle const& h, unio::deadline d) noexcept;
   call_base(driver::operation_faces const& table, path_handle const& base, unio::deadline d) noexcept;
-  call_base(driver::operation_faces const& table, unio::deadline d) noexcept
-      : io_operation(table, handle_kind::none, -1, nullptr, d) {}
+  call_base(driver::operation_faces const& table, io_multiplexer* m, unio::deadline d) noexcept
+      : io_operation(table, handle_kind::none, -1, m, d) {}
 };
 
 struct call_access; // src/op/call.hpp
@@ -209,15 +210,16 @@ class call_operation<Operation, opened_as<T>> : public call_operation<Operation,
   };                                                                                            \
   UNIO_SENDER_FORMS(async_##verb, subject, __VA_ARGS__)
 
-#define UNIO_CALL_WITHOUT_HANDLE(verb, result, ...)                                    \
-  class UNIO_API async_##verb : public detail::call_operation<async_##verb, result> {  \
-   public:                                                                             \
-    async_##verb() = default;                                                          \
-    explicit async_##verb(UNIO_PARAMETERS(__VA_ARGS__) unio::deadline d = {}) noexcept \
-        : call_operation(table_, d) UNIO_ALL(UNIO_KEEP, __VA_ARGS__) {}                \
-    UNIO_CALL_STATE(detail::no_handle(), __VA_ARGS__)                                  \
-  };                                                                                   \
-  UNIO_CALL_FORMS(verb, __VA_ARGS__)
+#define UNIO_CALL_WITHOUT_HANDLE(verb, result, ...)                                   \
+  class UNIO_API async_##verb : public detail::call_operation<async_##verb, result> { \
+   public:                                                                            \
+    async_##verb() = default;                                                         \
+    explicit async_##verb(UNIO_PARAMETERS(__VA_ARGS__) io_multiplexer* m = nullptr,   \
+                          unio::deadline d = {}) noexcept                             \
+        : call_operation(table_, m, d) UNIO_ALL(UNIO_KEEP, __VA_ARGS__) {}            \
+    UNIO_CALL_STATE(detail::no_handle(), __VA_ARGS__)                                 \
+  };                                                                                  \
+  UNIO_CALL_FORMS(verb, __VA_ARGS__, (io_multiplexer*, m, = nullptr))
 
 // `last` is a list in parentheses: arguments that only names have.
 #define UNIO_CALL_OF_HANDLE_OR_NAME(verb, result, handle_type, last, ...)                                    \
