@@ -431,7 +431,11 @@ def engines():
     if member is None or own_type("driver::engine") is None:
         raise gdb.GdbError("the engines are not known without the library's debug information: "
                            "build it with -g, or name an operation, a task or a frame")
-    m = int(gdb.parse_and_eval("*(unsigned long*)&'unio::%sdriver::(anonymous namespace)::first'" % version()))
+    try:
+        first = "'unio::%sdriver::(anonymous namespace)::first'" % version()
+        m = int(gdb.parse_and_eval("*(unsigned long*)&" + first))
+    except gdb.error as e:
+        raise gdb.GdbError("the list of engines cannot be read: " + str(e))
     while m:
         each = gdb.Value(m).cast(member.pointer()).dereference()
         yield referred(each["self_"])
