@@ -1,4 +1,4 @@
-// unio/accept_loop.hpp: co_for_each_connection. What it does when descriptors are short is in
+// unio/task_group.hpp: co_for_each_connection. What it does when descriptors are short is in
 // tests/kernel/accept_test.cpp, and at random in tests/simulation/accept_loop_sim_test.cpp.
 
 #include "support/drivers.hpp"

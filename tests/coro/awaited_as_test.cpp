@@ -5,7 +5,7 @@
 #include <unio/async_generator.hpp>
 #include <unio/run.hpp>
 #include <unio/task_group.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 #include <unio/when.hpp>
 
 #include <gtest/gtest.h>

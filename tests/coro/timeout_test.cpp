@@ -1,4 +1,4 @@
-// unio/timeout.hpp: timeout and co_sleep.
+// unio/when.hpp: timeout and co_sleep.
 
 #include "coro/waiting.hpp"
 #include "support/work.hpp"
@@ -129,7 +129,7 @@ TEST(timeout, of_a_task_that_swallows_its_cancellation_is_timed_out) {
       task_group group(mine);
       group.start(bounded(), [&](task_outcome<bool> const& o) { ended_well = o.value(); });
       co_await stops(stop);
-      co_await group.join();
+      co_await group.co_join();
     }
     EXPECT_TRUE(ended_well);
   }());

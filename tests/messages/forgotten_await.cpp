@@ -3,7 +3,7 @@
 
 #include <unio/run.hpp>
 #include <unio/socket_handle.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <chrono>
 
