@@ -319,7 +319,7 @@ def described_deadline(deadline):
 
 
 def described_operation(op):
-    """In the words of dump_pending()."""
+    """As dump_pending() has it: what, on what, where it is, and until when."""
     if int(op["faces_"]) == 0:
         return "no operation"
     text = op["faces_"]["name"].string()

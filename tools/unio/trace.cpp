@@ -68,7 +68,7 @@ bool has_probes(std::string const& object) {
   return bytes.find("stapsdt\0"sv) != bytes.npos && bytes.find("unio\0operation_started\0"sv) != bytes.npos;
 }
 
-// For bpftrace. `at` in @… are moments, by operation.
+// For bpftrace. Its maps @begin to @turn are by operation, or by multiplexer.
 std::string script_for(std::string const& object, unsigned seconds) {
   std::string text;
   auto const probe = [&](char const* name, std::string_view body) {
@@ -91,11 +91,17 @@ std::string script_for(std::string const& object, unsigned seconds) {
         "  @us_until_delivered[str(*(uint64*)@faces[arg0])] = hist((nsecs - @end[arg0]) / 1000);\n"
         "  delete(@end[arg0]); delete(@faces[arg0]);\n"
         "}");
-  probe("turn_fetched", "{ @turn[arg0] = nsecs; }");
+  probe("turn_begin", "{ @asked[arg0] = nsecs; }");
+  probe("turn_fetched",
+        "/@asked[arg0]/ {\n"
+        "  @us_asking_or_asleep = hist((nsecs - @asked[arg0]) / 1000);\n"
+        "  @turn[arg0] = nsecs; delete(@asked[arg0]);\n"
+        "}");
   probe("turn_end",
-        "/@turn[arg0]/ { @us_of_turns = hist((nsecs - @turn[arg0]) / 1000); delete(@turn[arg0]); }");
+        "/@turn[arg0]/ { @us_serving = hist((nsecs - @turn[arg0]) / 1000); delete(@turn[arg0]); }");
   if (seconds != 0) text += fmt::format("interval:s:{} {{ exit(); }}\n", seconds);
-  text += "END { clear(@begin); clear(@faces); clear(@awaited); clear(@end); clear(@turn); }\n";
+  text +=
+      "END { clear(@begin); clear(@faces); clear(@awaited); clear(@end); clear(@asked); clear(@turn); }\n";
   return text;
 }
 
