@@ -183,7 +183,7 @@ THREADS = [
      "a_post_is_not_lost_with_a_thread_that_leaves_run", [
         ("driver/shared/crew.cpp", "  if (has_work()) all.call_one();\n", "")]),
     ("a thread waits for one that waits for it", "two_threads_destroy_what_the_other_one_runs", [
-        ("driver/engine/closing.cpp", "if (times >= 64 && shared_ != nullptr) {", "if (times < 0) {")]),
+        ("driver/engine/closing.cpp", "if (times >= 64 && shared_ != nullptr) shared_", "if (times < 0) shared_")]),
     ("what was posted and runs is not pending", "run_says_0_only_when_what_was_posted_has_run", [
         ("driver/shared/crew.cpp", "if (!all.stays_) own_engine()->count_work();", "")]),
     ("the kernel is not told to forget what was taken", "the_byte_after_that_is_for_the_next_read", [

@@ -60,7 +60,7 @@ class durable_log {
 
   /// Writes groups until it is stopped. One coroutine, beside those that append.
   unio::task<> run() {
-    while (co_await wanted_.co_wait()) {
+    while (auto const wanted = co_await wanted_.co_wait()) {
       std::shared_ptr<group> const now = std::exchange(next_, std::make_shared<group>());
       auto const at = std::exchange(end_, end_ + now->bytes.size());
       // After a barrier that has failed nothing tells what is on the disk, and the next one may say that all

@@ -42,7 +42,11 @@ task<int> count(int from) {
 
 // Ends as if nothing had happened when it is asked to stop.
 task<> tick(int& ticks) {
-  while ((co_await unio::co_sleep(1h)).has_value()) ++ticks;
+  for (;;) {
+    auto const slept = co_await unio::co_sleep(1h);
+    if (!slept.has_value()) co_return;
+    ++ticks;
+  }
 }
 
 task<> show(bool& good) {

@@ -237,7 +237,7 @@ TEST_F(awaited_as, is_used_by_all_that_starts_something) {
     int sum = 0;
     unio::task_group group(co_await unio::this_coro::environment);
     group.start(at_once(6), [&](unio::task_outcome<int> const& o) { sum += o.value(); });
-    co_await group.join();
+    co_await group.co_join();
     EXPECT_EQ(sum, 6);
   }(thread));
 }
@@ -249,7 +249,7 @@ TEST_F(awaited_as, is_used_by_generators) {
   };
   run([](unio::async_generator<int> g) -> task<> {
     int sum = 0;
-    while (int* const i = co_await g.next()) sum += *i;
+    while (int* const i = co_await g.co_next()) sum += *i;
     EXPECT_EQ(sum, 3);
   }(numbers()));
 }

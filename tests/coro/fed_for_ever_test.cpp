@@ -239,7 +239,7 @@ TEST(fed_for_ever_by_sockets, splicing_ends_by_its_deadline_and_by_a_stop) {
 
 task<ended> receives(unio::io_handle& from, unio::buffer_pool& pool) {
   unio::receiving in(from, pool);
-  while (co_await in.co_next()) {
+  while (auto const lent = co_await in.co_next()) {
   }
   co_return in.error();
 }

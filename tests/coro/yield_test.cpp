@@ -294,7 +294,11 @@ TEST(turns, permits_that_are_granted_in_a_turn_of_its_own_are_not_lost_with_its_
   unio::semaphore permits(100);
   int taken = 0;
   auto body = [](unio::semaphore& s, int& count) -> task<> {
-    while ((co_await s.co_acquire()).has_value()) ++count;
+    for (;;) {
+      auto const permit = co_await s.co_acquire();
+      if (!permit.has_value()) co_return;
+      ++count;
+    }
   };
   chain c(*m, body(permits, taken));
   c.start();

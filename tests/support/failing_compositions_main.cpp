@@ -338,7 +338,7 @@ struct buffered_lines {
     std::array<std::byte, 64> memory;
     buffered_reader in(stream, memory);
     int lines = 0;
-    while ((co_await in.co_read_line(soon)).has_value()) ++lines;
+    while (auto const line = co_await in.co_read_line(soon)) ++lines;
     co_return lines == 4;
   }
   static task<bool> writes(socket_handle end) {
