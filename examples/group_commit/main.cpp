@@ -60,7 +60,8 @@ class durable_log {
 
   /// Writes groups until it is stopped. One coroutine, beside those that append.
   unio::task<> run() {
-    while (auto const wanted = co_await wanted_.co_wait()) {
+    for (;;) {
+      if (!co_await wanted_.co_wait()) co_return; // asked to stop
       std::shared_ptr<group> const now = std::exchange(next_, std::make_shared<group>());
       auto const at = std::exchange(end_, end_ + now->bytes.size());
       // After a barrier that has failed nothing tells what is on the disk, and the next one may say that all

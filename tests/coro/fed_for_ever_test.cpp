@@ -239,8 +239,8 @@ TEST(fed_for_ever_by_sockets, splicing_ends_by_its_deadline_and_by_a_stop) {
 
 task<ended> receives(unio::io_handle& from, unio::buffer_pool& pool) {
   unio::receiving in(from, pool);
-  while (auto const lent = co_await in.co_next()) {
-  }
+  for (;;)
+    if (!co_await in.co_next()) break;
   co_return in.error();
 }
 

@@ -338,7 +338,10 @@ struct buffered_lines {
     std::array<std::byte, 64> memory;
     buffered_reader in(stream, memory);
     int lines = 0;
-    while (auto const line = co_await in.co_read_line(soon)) ++lines;
+    for (;;) {
+      if (!co_await in.co_read_line(soon)) break;
+      ++lines;
+    }
     co_return lines == 4;
   }
   static task<bool> writes(socket_handle end) {
