@@ -6,7 +6,6 @@
 #include <unio/run.hpp>
 #include <unio/task_group.hpp>
 #include <unio/when.hpp>
-#include <unio/when.hpp>
 
 #include <gtest/gtest.h>
 
