@@ -191,7 +191,7 @@ struct stat_of_name {
 /// given all of them together, so what handing over costs is shared.
 ///
 /// Returns       nothing: each name has its own result, and none ends the others
-/// Errors        only of the operation itself: EBADF; condition::timed_out, canceled
+/// Errors        only of the operation itself: condition::timed_out, canceled
 /// Preconditions a path_handle that is not open stands for the working directory
 /// Buffers       the names, and `all`, must live until it has finished
 /// Concurrency   any number at once, of any threads; each operation as io_operation

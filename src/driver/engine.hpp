@@ -345,7 +345,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   static void leave_flight(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
   void settle_inline(io_operation& op) noexcept;
-  void settle_unrecorded(io_operation& op) noexcept;
+  template <class Delivered> void settle_with(io_operation& op, Delivered delivered) noexcept;
   void settle_recorded(io_operation& op) noexcept;
   void deliver(io_operation& op) noexcept;
   void deliver_with_care(io_operation& op) noexcept;

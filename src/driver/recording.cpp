@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 namespace unio::inline v0_1::driver {
 namespace {
@@ -48,8 +49,8 @@ int open_file(char const* name) noexcept {
   int const fd = ::open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return errno;
   void* p = MAP_FAILED;
-  int e = 0;
-  if (::ftruncate(fd, sizeof(recording_file)) != 0) e = errno;
+  // Which fails where the size of files is limited; ftruncate(2) by itself ends the process (SIGXFSZ).
+  int e = -static_cast<int>(sys::kernel.ftruncate(fd, sizeof(recording_file)));
   if (e == 0) e = ::posix_fallocate(fd, 0, sizeof(recording_header));
   if (e == 0) {
     p = ::mmap(nullptr, sizeof(recording_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -71,19 +72,30 @@ int open_file(char const* name) noexcept {
   return 0;
 }
 
-bool begin() noexcept {
+// The first event makes the file: under the lock, so that a child of fork does not find it half made.
+enum class progress : std::uint8_t { not_begun, is_open, is_closed };
+constinit std::atomic<progress> so_far{progress::not_begun};
+constinit sys::process_lock beginning{sys::guarded::recording};
+
+progress begin() noexcept {
+  std::lock_guard const held(beginning);
+  progress p = so_far.load(std::memory_order_relaxed); // by another thread, under the lock
+  if (p != progress::not_begun) return p;
   generation = sys::fork_generation();
   int const e = open_file(file_name());
   // The program goes on. A program that it starts, with the same environment, finds the file there.
   if (e != 0 && e != EEXIST)
     std::fprintf(stderr, "unio: UNIO_TRACE: nothing is recorded: %s\n", std::strerror(e));
-  return e == 0;
+  p = e == 0 ? progress::is_open : progress::is_closed;
+  so_far.store(p, std::memory_order_release);
+  return p;
 }
 
-// The first event makes the file.
 bool is_open() noexcept {
-  static bool const once = begin();
-  return once;
+  progress p = so_far.load(std::memory_order_acquire); // pairs with begin()
+  if (p == progress::not_begun) [[unlikely]]
+    p = begin();
+  return p == progress::is_open;
 }
 
 // A thread's ring. Another thread that begins later goes on with that of one that has ended.

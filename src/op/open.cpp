@@ -148,7 +148,7 @@ bool has_direct(int fd) noexcept {
 int open_in_place(wish const& w) noexcept {
   int const flags = w.flags;
   bool const is_new = (flags & O_EXCL) != 0;
-  bool const is_direct = is_new && (flags & O_DIRECT) != 0; // of what exists complete() asks
+  bool const is_direct = is_new && (flags & O_DIRECT) != 0; // of what exists open_wish() asks
   if (!w.wants_barrier && !is_direct) {
     int const fd = open_name(w, w.base, w.name.c_str(), flags);
     return flags == symlink_flags ? only_if_symlink(fd) : fd;

@@ -41,8 +41,9 @@ enum class guarded : std::uint8_t {
   foreign_loops,       ///< driver/foreign/loops.cpp
   foreign_runners,     ///< driver/foreign/runner.cpp
   lock_descriptors,    ///< sys/ofd_lock.cpp
+  recording,           ///< driver/recording.cpp. The last: an event may come while another one is held
 };
-inline constexpr std::size_t guarded_count = static_cast<std::size_t>(guarded::lock_descriptors) + 1;
+inline constexpr std::size_t guarded_count = static_cast<std::size_t>(guarded::recording) + 1;
 
 namespace locks {
 struct alignas(64) one {

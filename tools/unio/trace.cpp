@@ -29,11 +29,11 @@ namespace {
 
 constexpr int wrong_usage = 2, cannot_be_executed = 126, not_found = 127;
 
-std::string contents_of(std::filesystem::path const& file) {
+std::string contents_of(std::string const& file) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw std::system_error(errno, std::system_category(), escaped(file.string()));
+  if (!in) throw std::system_error(errno, std::system_category(), escaped(file));
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  if (in.bad()) throw std::runtime_error(escaped(file.string()) + ": cannot be read");
+  if (in.bad()) throw std::runtime_error(escaped(file) + ": cannot be read");
   return bytes;
 }
 
@@ -131,9 +131,12 @@ int watch(options const& o) {
 using unio::driver::recorded;
 using event = unio::driver::recorded_event;
 
-bool is_a_recording(std::string const& bytes) {
-  return bytes.size() >= sizeof(unio::driver::recording_file) &&
-         std::memcmp(bytes.data(), unio::driver::recording_magic, sizeof unio::driver::recording_magic) == 0;
+constexpr std::string_view magic(unio::driver::recording_magic, sizeof unio::driver::recording_magic);
+
+bool begins_as_a_recording(std::filesystem::path const& file) {
+  char bytes[magic.size()] = {};
+  std::ifstream(file, std::ios::binary).read(bytes, sizeof bytes);
+  return std::string_view(bytes, sizeof bytes) == magic;
 }
 
 int record(options const& o) {
@@ -144,7 +147,7 @@ int record(options const& o) {
   std::filesystem::path const file = std::filesystem::absolute(o.record);
   std::error_code why;
   if (std::filesystem::exists(file, why)) {
-    if (!is_a_recording(contents_of(file))) return say(1, o.record, "is there, and is no recording");
+    if (!begins_as_a_recording(file)) return say(1, o.record, "is there, and is no recording");
     std::filesystem::remove(file);
   }
   if (::setenv("UNIO_TRACE", file.c_str(), 1) != 0) return say(1, "trace", std::strerror(errno));
@@ -268,7 +271,8 @@ class follower {
 
 std::string told(std::string const& bytes) {
   using namespace unio::driver;
-  if (!is_a_recording(bytes)) throw std::runtime_error("is no recording");
+  if (!bytes.starts_with(magic) || bytes.size() < sizeof(recording_file))
+    throw std::runtime_error("is no recording");
   recording_header header;
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.event_size != sizeof(event) || header.rings != recorded_rings ||
@@ -328,13 +332,14 @@ void describe(CLI::App& app, options& o) {
 
 int run(options const& o) {
   if (!o.record.empty()) return record(o);
-  try {
-    if (!o.show.empty()) {
-      fmt::print("{}", told(contents_of(o.show)));
-      return 0;
+  if (!o.show.empty()) {
+    std::string const bytes = contents_of(o.show);
+    try {
+      fmt::print("{}", told(bytes));
+    } catch (std::runtime_error const& e) {
+      return say(1, o.show, e.what());
     }
-  } catch (std::runtime_error const& e) {
-    return say(1, o.show, e.what());
+    return 0;
   }
   if (o.process.empty()) {
     complain("unio: trace: what? PID, --record FILE -- PROGRAM… or --show FILE\n");

@@ -64,12 +64,14 @@ void engine::begin(io_operation& op, descriptor* d) noexcept {
 }
 
 // The result of an operation that is not in flight is known: delivered at once, unless a receiver is running
-// or others wait for their turn.
-[[gnu::always_inline]] inline void engine::settle_unrecorded(io_operation& op) noexcept {
+// or others wait for their turn. `delivered`: called before the end of one that no loop delivers.
+template <class Delivered>
+[[gnu::always_inline]] inline void engine::settle_with(io_operation& op, Delivered delivered) noexcept {
   if (op.is_quiet() && turn_.take_quiet()) { // its coroutine is still running and will look
     ++statistics.finished;
     note_completion(op);
     note_delivery(op);
+    delivered();
     op.mark_finished();
     return;
   }
@@ -80,16 +82,13 @@ void engine::begin(io_operation& op, descriptor* d) noexcept {
 
 [[gnu::cold]] void engine::settle_recorded(io_operation& op) noexcept {
   record(recorded::completed, op);
-  bool const is_quiet = op.is_quiet();
-  std::uint64_t const finished = statistics.finished;
-  settle_unrecorded(op);
-  if (is_quiet && statistics.finished != finished) record(recorded::delivered, op); // otherwise: in a turn
+  settle_with(op, [&] { record(recorded::delivered, op); });
 }
 
 [[gnu::always_inline]] inline void engine::settle_inline(io_operation& op) noexcept {
   if (is_recording()) [[unlikely]]
     return settle_recorded(op);
-  settle_unrecorded(op);
+  settle_with(op, [] {});
 }
 
 // What an attempt on `d` has come to.
