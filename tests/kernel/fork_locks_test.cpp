@@ -32,11 +32,15 @@ constexpr unsigned hangs_s = 30;
 
 template <class Lock> void is_open_in_a_child(Lock& lock, std::size_t number) {
   std::atomic<bool> is_half_changed = false;
+  std::atomic<bool> is_forked = false;
   std::thread changes([&] {
-    std::lock_guard const held(lock);
-    is_half_changed = true;
-    std::this_thread::sleep_for(20ms);
-    is_half_changed = false;
+    {
+      std::lock_guard const held(lock);
+      is_half_changed = true;
+      std::this_thread::sleep_for(20ms);
+      is_half_changed = false;
+    }
+    is_forked.wait(false); // ThreadSanitizer has a child report each thread that had ended and was not joined
   });
   while (!is_half_changed) std::this_thread::yield();
   EXPECT_EQ(in_child([&] {
@@ -47,6 +51,8 @@ template <class Lock> void is_open_in_a_child(Lock& lock, std::size_t number) {
             }),
             0)
       << "lock " << number;
+  is_forked = true;
+  is_forked.notify_one();
   changes.join();
   std::lock_guard const held(lock); // nor does the parent keep it
 }
