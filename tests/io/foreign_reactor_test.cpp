@@ -192,13 +192,15 @@ TEST_F(foreign_files, all_are_made_and_each_is_reported_once) {
   }
 }
 
-TEST_F(foreign_files, what_is_cached_in_part_is_read_to_the_end) {
-  attempts_stop_half_way const attempts;
+// The reactor ends first, and with it what workers do in the table of calls.
+struct foreign_files_cached_in_part : attempts_stop_half_way, foreign_files {};
+
+TEST_F(foreign_files_cached_in_part, are_read_to_the_end) {
   start_all(true);
   run_until_seen(blocks);
   expect_all_read();
   if (std::string_view(reactor.driver()) == "epoll") {
-    EXPECT_GT(attempts.count, 0) << "the canary";
+    EXPECT_GT(attempts_stop_half_way::count, 0) << "the canary";
   }
 }
 
