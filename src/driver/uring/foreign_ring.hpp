@@ -1,7 +1,7 @@
 // src/driver/uring/foreign_ring.hpp: the ring of a foreign_reactor, and how its requests are taken back.
 //
-// It is deferred: what the kernel has to do for a completion it does when the one thread that runs the reactor
-// enters, instead of interrupting it. Only that thread may enter or cancel.
+// It is deferred: what the kernel has to do for a completion it does when the one thread that runs the
+// reactor enters, instead of interrupting it. Only that thread may enter or cancel.
 //
 // A request keeps its descriptor open, so it has to be gone before foreign code closes the number. The thread
 // that runs the ring drops it, with one system call; another thread has to have the ring given up.
