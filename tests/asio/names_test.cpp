@@ -202,6 +202,7 @@ TEST_F(asio_names, are_found_for_addresses) {
 }
 
 TEST_F(asio_names, of_many_are_asked_at_once) {
+  auto const before = threads_of_this_process(); // other tests may have left workers
   tcp::resolver slow(context), r(context);
   slow.async_resolve("slow.test", "80",
                      [](failure e, auto const&) { EXPECT_EQ(e, asio::error::operation_aborted); });
@@ -213,7 +214,7 @@ TEST_F(asio_names, of_many_are_asked_at_once) {
     });
   context.run();
   EXPECT_EQ(found, 100);
-  EXPECT_LT(threads_of_this_process(), 6);
+  EXPECT_LT(threads_of_this_process(), before + 4);
 }
 
 TEST_F(asio_names, end_at_once_when_they_are_cancelled) {
