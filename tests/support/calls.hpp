@@ -11,6 +11,8 @@
 
 namespace test {
 
+using unio::sys::table;
+
 /// While it lives, the table is this copy of the kernel's, of which the test may change entries.
 class replaced_calls {
  public:
