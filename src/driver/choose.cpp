@@ -52,11 +52,9 @@ result<std::unique_ptr<backend>> try_uring(unsigned entries) noexcept {
 }
 int probe(std::array<bool, 256>& known) noexcept { return probe_uring(known); }
 
-result<std::unique_ptr<foreign_driver>> try_foreign_uring(foreign_use use, int doorbell_fd,
-                                                          foreign_lock& lock) noexcept {
-  return make_foreign_uring(use, doorbell_fd, lock);
+result<std::unique_ptr<foreign_driver>> try_foreign_uring(int doorbell_fd, foreign_lock& lock) noexcept {
+  return make_foreign_uring(doorbell_fd, lock);
 }
-void await_removal_from_ring(foreign_removal const& asked) noexcept { await_foreign_removal(asked); }
 
 // What the operator may want to know: the call that failed, the error, and the likely cause.
 [[gnu::cold]] std::string why_no_ring(int native_code) {
@@ -95,10 +93,9 @@ result<std::unique_ptr<backend>> try_uring(unsigned) noexcept {
 
 int probe(std::array<bool, 256>&) noexcept { return -ENOSYS; }
 
-result<std::unique_ptr<foreign_driver>> try_foreign_uring(foreign_use, int, foreign_lock&) noexcept {
+result<std::unique_ptr<foreign_driver>> try_foreign_uring(int, foreign_lock&) noexcept {
   return std::make_error_code(std::errc::function_not_supported);
 }
-void await_removal_from_ring(foreign_removal const&) noexcept {}
 
 std::string why_no_ring(int) { return "built without io_uring; using epoll"; }
 
@@ -176,11 +173,8 @@ result<std::unique_ptr<foreign_driver>> best_foreign_driver(foreign_use use, int
                                                             foreign_lock& lock) noexcept {
   std::string_view const name = setting("UNIO_DRIVER");
   if (!is_driver(name)) return error::unknown_driver;
-  // With a ring of several threads the kernel interrupts the thread that had asked, to bring what another
-  // waits for: half as much time again for each message.
-  bool const may_be_ring = name == "uring" || (name.empty() && use == foreign_use::by_one_thread);
-  if (!may_be_ring) return make_foreign_epoll(doorbell_fd);
-  result<std::unique_ptr<foreign_driver>> ring = try_foreign_uring(use, doorbell_fd, lock);
+  if (name == "epoll" || use == foreign_use::by_several) return make_foreign_epoll(doorbell_fd);
+  result<std::unique_ptr<foreign_driver>> ring = try_foreign_uring(doorbell_fd, lock);
   if (ring.has_value() || name == "uring" || !is_reason_for_epoll(ring.error())) return ring;
   return make_foreign_epoll(doorbell_fd);
 }
@@ -191,7 +185,5 @@ std::unique_ptr<foreign_driver> foreign_driver_after(foreign_driver& current, in
   result<std::unique_ptr<foreign_driver>> next = make_foreign_epoll(doorbell_fd);
   return next.has_value() ? std::move(*next) : nullptr;
 }
-
-void await_removal(foreign_removal const& asked) noexcept { await_removal_from_ring(asked); }
 
 } // namespace unio::driver

@@ -49,8 +49,9 @@ std::string why_this_driver(int native_code);
 /// rather than that something is short for the moment (liburing#1078, semgrep#11836, dragonfly#7810).
 bool means_unavailable(int native_code) noexcept;
 
-/// The driver of a foreign_reactor, by the same rule; a ring only while one thread runs it, or where
-/// UNIO_DRIVER is uring. `lock` is the reactor's.
+/// The driver of a foreign_reactor, by the same rule, and epoll where several threads run it: with one ring
+/// for them the kernel would interrupt the thread that had asked, to bring what another waits for, which took
+/// half as much time again for each message. `lock` is the reactor's.
 ///
 /// Errors  as best_backend()
 result<std::unique_ptr<foreign_driver>> best_foreign_driver(foreign_use use, int doorbell_fd,
@@ -58,8 +59,6 @@ result<std::unique_ptr<foreign_driver>> best_foreign_driver(foreign_use use, int
 /// Epoll, when a ring may not be entered any more for the reason `native_code`; otherwise null.
 std::unique_ptr<foreign_driver> foreign_driver_after(foreign_driver& current, int native_code,
                                                      int doorbell_fd) noexcept;
-/// Waits, not for long, until other threads have done what a ring asked of them when a watch was removed.
-void await_removal(foreign_removal const& asked) noexcept;
 
 result<std::unique_ptr<foreign_driver>> make_foreign_epoll(int doorbell_fd) noexcept;
 

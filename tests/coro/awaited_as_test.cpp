@@ -61,8 +61,7 @@ template <class T> class job {
     return !out_->has_ended;
   }
   T get() {
-    // Moved: the other thread's release of an exception is in the library, where ThreadSanitizer sees no
-    // order.
+    // Moved: where another thread releases an exception ThreadSanitizer sees no order.
     if (out_->failure) std::rethrow_exception(std::move(out_->failure));
     return std::move(*out_->value);
   }

@@ -31,7 +31,8 @@ template <class Lock> void is_open_in_a_child(Lock& lock, std::size_t number) {
       std::this_thread::sleep_for(20ms);
       is_half_changed = false;
     }
-    is_forked.wait(false); // ThreadSanitizer has a child report each thread that had ended and was not joined
+    // ThreadSanitizer has a child report each thread that had ended and was not joined.
+    is_forked.wait(false);
   });
   while (!is_half_changed) std::this_thread::yield();
   EXPECT_EQ(in_child([&] {

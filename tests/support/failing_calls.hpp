@@ -9,7 +9,7 @@
 
 #pragma once
 
-#include "sys/calls.hpp"
+#include "support/calls.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -35,11 +35,11 @@ class failing_calls {
 #define UNIO_TEST_ENTRY(name, parameters, arguments) install<&unio::sys::table::name>();
     UNIO_SYSTEM_CALLS(UNIO_TEST_ENTRY)
 #undef UNIO_TEST_ENTRY
-    put(&table_);
+    put_table(&table_);
   }
   failing_calls(failing_calls const&) = delete;
   failing_calls& operator=(failing_calls const&) = delete;
-  ~failing_calls() { put(&unio::sys::kernel); }
+  ~failing_calls() { put_table(&unio::sys::kernel); }
 
   /// Has calls of one entry fail with `error` (an errno) from now on; they do not reach the kernel.
   template <auto Member> void fail(int error, which_calls which = {}) {
@@ -65,12 +65,6 @@ class failing_calls {
   }
 
  private:
-  // A thread that has handed its result over may still be about to ring a doorbell, and looks at the table
-  // for it; either is right for that. ThreadSanitizer is not told.
-  [[gnu::noinline]] __attribute__((no_sanitize("thread"))) static void put(
-      unio::sys::table const* t) noexcept {
-    unio::sys::current = t;
-  }
   struct entry_state {
     std::atomic<int> calls{0};
     std::atomic<int> failed{0};

@@ -67,7 +67,6 @@ class foreign_watch {
   foreign_watch* previous_ = nullptr;
   foreign_watch* next_waiting_ = nullptr; // of those that the ring is to get
   foreign_transfer* transfers_ = nullptr; // that wait for it to be ready
-  void const* armed_by_ = nullptr;        // the thread that told it last
   int fd_ = -1;
   std::atomic<std::uint16_t> generation_; // how often it was removed
   std::uint8_t interest_ = 0;
@@ -165,11 +164,11 @@ struct foreign_event {
 ///
 /// A watch reports edges: what a descriptor is ready for when it is added or armed, and each change after
 /// that. It may report more than there is, so a loop has descriptors that never block. Which driver: as
-/// unio::capabilities says; UNIO_DRIVER names one. A ring needs Linux 6.0 and is used while one thread runs
+/// unio::capabilities says; UNIO_DRIVER names one. A ring needs Linux 6.10 and is used while one thread runs
 /// the reactor; when that thread has ended, the next may have one too. It goes on with epoll for good once a
-/// second thread runs it, and, from Linux 6.10 on, once another thread than the one that runs it has to take
-/// something back from the kernel: there the kernel does its part of a completion when that thread enters,
-/// and interrupts no thread. If UNIO_DRIVER is uring it goes on with a ring that any thread may use.
+/// second thread runs it, or once another thread than the one that runs it has to take something back from
+/// the kernel: there the kernel does its part of a completion when that thread enters, and interrupts no
+/// thread.
 ///
 /// Thread safety  run() and end_transfers(): one thread at a time, any thread; all others: any thread, also
 ///                while another runs; for one watch or transfer: one at a time
@@ -229,7 +228,7 @@ class UNIO_API foreign_reactor {
   ///
   /// Concurrency   any thread; waits for no handler. Once in the life of a reactor, where another thread runs
   ///               it on a ring and is not waiting, it waits until nothing of that ring is left: some 40 ms,
-  ///               300 at most. Later, if UNIO_DRIVER is uring, it gives a thread a millisecond to drop it.
+  ///               300 at most.
   /// Cost          epoll none; io_uring one system call if it was armed
   void remove_before_close(foreign_watch& watch) noexcept;
 

@@ -38,11 +38,11 @@ class foreign_epoll final : public foreign_driver {
     return static_cast<int>(tell(EPOLL_CTL_MOD, w));
   }
 
-  foreign_removal remove(foreign_watch& w, std::uint64_t, bool closes) noexcept override {
+  bool remove(foreign_watch& w, std::uint64_t, bool closes) noexcept override {
     epoll_event unused{};
     if (!closes && foreign_access::can_wait(w))
       sys::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, foreign_access::fd(w), &unused);
-    return {};
+    return true;
   }
 
   int wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n,

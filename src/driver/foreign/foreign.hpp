@@ -44,7 +44,6 @@ struct foreign_access {
   static foreign_watch*& next(foreign_watch& w) noexcept { return w.next_; }
   static foreign_watch*& previous(foreign_watch& w) noexcept { return w.previous_; }
   static foreign_watch*& next_waiting(foreign_watch& w) noexcept { return w.next_waiting_; }
-  static void const*& armed_by(foreign_watch& w) noexcept { return w.armed_by_; }
   static int& fd(foreign_watch& w) noexcept { return w.fd_; }
   static std::atomic<std::uint16_t>& generation(foreign_watch& w) noexcept { return w.generation_; }
   static std::uint8_t& interest(foreign_watch& w) noexcept { return w.interest_; }
@@ -97,13 +96,6 @@ class foreign_tag {
 };
 static_assert(alignof(foreign_watch) >= 8 && alignof(foreign_transfer) >= 8);
 
-/// What a ring was asked to drop, where another thread of the program has to do it.
-struct foreign_removal {
-  bool by_runner = false;  ///< only the thread that runs it can; else `ring` says which ring was asked
-  int ring = -1;           ///< none: nothing
-  std::uint64_t tags[2]{}; ///< 0: none
-};
-
 /// Its functions but wait() are called under the reactor's lock.
 class foreign_driver {
  public:
@@ -118,9 +110,8 @@ class foreign_driver {
   /// Its interest has grown by `news`; what of `asked` it is ready for is to be reported. Returns 0 or
   /// -errno.
   virtual int arm(foreign_watch& w, unsigned news, unsigned asked) noexcept = 0;
-  /// The generation has changed already; `tag` is of the one before. Returns what another thread has to do
-  /// yet.
-  virtual foreign_removal remove(foreign_watch& w, std::uint64_t tag, bool closes) noexcept = 0;
+  /// The generation has changed already; `tag` is of the one before. False: only the thread that runs it can.
+  virtual bool remove(foreign_watch& w, std::uint64_t tag, bool closes) noexcept = 0;
   /// Whether it makes transfers, by the two functions that follow. Otherwise they wait for their watch, and a
   /// file's are made by workers.
   [[nodiscard]] virtual bool makes_transfers() const noexcept { return false; }
@@ -142,8 +133,7 @@ class foreign_driver {
   /// Whether only another thread, which runs it, can take back what the kernel has of it. No wait() but that
   /// thread's works.
   [[nodiscard]] virtual bool is_of_another() const noexcept { return false; }
-  /// Whether it works best while the same thread waits each time.
-  [[nodiscard]] virtual bool prefers_one_thread() const noexcept { return false; }
+  /// Whether it works for one thread alone.
   [[nodiscard]] virtual bool is_ring() const noexcept { return false; }
   [[nodiscard]] virtual char const* name() const noexcept = 0;
 };

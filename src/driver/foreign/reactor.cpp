@@ -55,21 +55,17 @@ std::error_code foreign_reactor::arm(foreign_watch& w, unsigned interest) noexce
 
 void foreign_reactor::remove(foreign_watch& w) noexcept {
   std::unique_lock guard(state_->lock);
-  foreign_removal const asked = state_->remove(w, false);
-  if (asked.by_runner) [[unlikely]]
+  if (!state_->remove(w, false)) [[unlikely]]
     state_->call_runner(guard);
 }
 
 void foreign_reactor::remove_before_close(foreign_watch& w) noexcept {
   std::unique_lock guard(state_->lock);
-  foreign_removal const asked = state_->remove(w, true);
-  if (asked.by_runner) [[unlikely]]
+  bool const is_removed = state_->remove(w, true);
+  if (!is_removed) [[unlikely]]
     state_->call_runner(guard);
-  if (asked.by_runner || foreign_access::is_kept(w)) [[unlikely]]
+  if (!is_removed || foreign_access::is_kept(w)) [[unlikely]]
     state_->await_left(guard);
-  guard.unlock();
-  if (asked.ring >= 0) [[unlikely]]
-    driver::await_removal(asked);
 }
 
 std::size_t foreign_reactor::run(std::chrono::nanoseconds timeout, foreign_event* events,
@@ -177,7 +173,7 @@ void foreign_reactor::before_fork() noexcept {
   if (!s.driver->makes_transfers() || s.transfers.empty()) return;
   // What is queued in a ring begins with the next run().
   if (s.driver->is_of_another()) return s.call_runner(guard);
-  (void)s.open(s.driver->prefers_one_thread() ? foreign_use::by_one_thread : foreign_use::by_several);
+  (void)s.open(foreign_use::by_one_thread);
 }
 
 std::error_code foreign_reactor::after_fork() noexcept { return state_->leave_parent(); }

@@ -104,15 +104,15 @@ std::error_code foreign_reactor::state::leave_parent() noexcept {
   return e;
 }
 
-foreign_removal foreign_reactor::state::remove(foreign_watch& w, bool closes) noexcept {
+bool foreign_reactor::state::remove(foreign_watch& w, bool closes) noexcept {
   // The next descriptor that it has may be of another kind.
   foreign_access::kind(w) = 0;
   foreign_access::expects(w) = true;
-  if (!foreign_access::is_added(w).load(std::memory_order_relaxed)) return {};
+  if (!foreign_access::is_added(w).load(std::memory_order_relaxed)) return true;
   std::uint64_t const tag = foreign_tag::make(w);
   forget(w);
   // A child that has not said that it goes on does nothing to what it shares with its parent.
-  if (in_child()) return {};
+  if (in_child()) return true;
   return driver->remove(w, tag, closes);
 }
 
@@ -142,7 +142,7 @@ void foreign_reactor::state::await_left(std::unique_lock<foreign_lock>& guard) n
 }
 
 bool foreign_reactor::state::other_runner(void const* thread) noexcept {
-  if (driver->prefers_one_thread()) {
+  if (driver->is_ring()) {
     std::scoped_lock const guard(lock);
     bool const is_first = runner.load(std::memory_order_relaxed) == nullptr && bound.bind();
     // Where none can be made this one goes on if it is right with any thread, and only slower.
@@ -173,7 +173,7 @@ void foreign_reactor::state::runner_ends(void* self) noexcept {
   state& s = *static_cast<state*>(self);
   std::scoped_lock const guard(s.lock);
   if (s.in_child() || s.runner.load(std::memory_order_relaxed) != this_thread_token()) return;
-  if (!s.driver->prefers_one_thread()) return;
+  if (!s.driver->is_ring()) return;
   bool const was_called = s.is_called.exchange(true, std::memory_order_seq_cst);
   // Another one that is in there already makes the change.
   bool const is_away = s.sleeper.runner.load(std::memory_order_seq_cst) == foreign_sleeper::away;

@@ -34,7 +34,6 @@ namespace unio::inline v0_1 {
 
 using driver::foreign_access;
 using driver::foreign_driver;
-using driver::foreign_removal;
 using driver::foreign_sleeper;
 using driver::foreign_tag;
 using driver::foreign_transfers;
@@ -81,7 +80,8 @@ struct foreign_reactor::state {
   int add(foreign_watch& w, unsigned interest) noexcept;
   /// Of a watch that carries transfers; it may have been added.
   int add_carrying(foreign_watch& w) noexcept;
-  foreign_removal remove(foreign_watch& w, bool closes) noexcept;
+  /// False: see foreign_driver::remove().
+  bool remove(foreign_watch& w, bool closes) noexcept;
 
   // By any thread, without the lock (carrying.cpp).
 

@@ -5,14 +5,11 @@
 // Only the thread that waits touches the submission queue. What others add, arm and start is in a list, which
 // the next wait() submits; a thread that waits already is woken for it.
 //
-// A request belongs to the thread that submitted it: that thread does the kernel's part of its completions,
-// when it enters the kernel or is interrupted, and its end cancels it. A request that was cancelled though
-// its watch is there, or though its transfer was not cancelled, is made again. How requests are taken back:
-// foreign_ring.hpp.
+// The end of the thread cancels its requests. One that was cancelled though its watch is there, or though its
+// transfer was not cancelled, is made again. How requests are taken back: foreign_ring.hpp.
 
 #include "driver/uring/foreign.hpp"
 
-#include "core/thread_token.hpp"
 #include "driver/uring/foreign_ring.hpp"
 #include "driver/uring/transfers.hpp"
 #include "sys/calls.hpp"
@@ -43,10 +40,9 @@ constexpr unsigned mask_of(unsigned direction, unsigned interest) noexcept {
 }
 class foreign_uring final : public foreign_driver {
  public:
-  foreign_uring(int doorbell_fd, foreign_lock& lock, foreign_use use) noexcept
-      : lock_(lock), doorbell_fd_(doorbell_fd), use_(use) {}
+  foreign_uring(int doorbell_fd, foreign_lock& lock) noexcept : lock_(lock), doorbell_fd_(doorbell_fd) {}
 
-  int open() noexcept { return requests_.open(entries, use_); }
+  int open() noexcept { return requests_.open(entries); }
 
   int add(foreign_watch& w) noexcept override {
     struct stat s{};
@@ -70,24 +66,15 @@ class foreign_uring final : public foreign_driver {
     return 0;
   }
 
-  foreign_removal remove(foreign_watch& w, std::uint64_t tag, bool) noexcept override {
+  bool remove(foreign_watch& w, std::uint64_t tag, bool) noexcept override {
     withdraw(w);
-    foreign_removal asked;
     unsigned const armed = std::exchange(foreign_access::armed(w), std::uint8_t{0});
-    if (armed == 0) return asked;
-    std::uint64_t const of[] = {tag, tag | std::uint64_t{writes} << 16};
-    if (requests_.is_deferred()) {
-      // Both are in one system call; the second is mostly none.
-      asked.by_runner = requests_.is_of_another();
-      if (!asked.by_runner && armed == bit_of(reads)) (void)requests_.drop({of[reads]});
-      if (!asked.by_runner && armed != bit_of(reads)) (void)requests_.drop({of[reads], of[writes]});
-      return asked;
-    }
-    for (unsigned const direction : {reads, writes})
-      if ((armed & bit_of(direction)) != 0 && foreign_ring::drop_of(ring_.fd(), of[direction]) == 0)
-        asked.tags[direction] = of[direction];
-    if (foreign_access::armed_by(w) != this_thread_token()) asked.ring = ring_.fd();
-    return asked;
+    if (armed == 0) return true;
+    if (requests_.is_of_another()) return false;
+    // Both are in one system call; the second is mostly none.
+    std::uint64_t const for_writing = tag | std::uint64_t{writes} << 16;
+    (void)(armed == bit_of(reads) ? requests_.drop({tag}) : requests_.drop({tag, for_writing}));
+    return true;
   }
 
   [[nodiscard]] bool makes_transfers() const noexcept override { return true; }
@@ -98,7 +85,7 @@ class foreign_uring final : public foreign_driver {
   bool cancel(foreign_transfer& t) noexcept override {
     if (transfers_.withdraw(t)) return true;
     transfers_.await_taken();
-    if (!requests_.is_of_another()) (void)requests_.drop_soon(foreign_tag::make(t));
+    if (!requests_.is_of_another()) (void)requests_.drop({foreign_tag::make(t)});
     return false;
   }
   [[nodiscard]] bool is_of_another() const noexcept override { return requests_.is_of_another(); }
@@ -131,15 +118,10 @@ class foreign_uring final : public foreign_driver {
   // kernel drops the requests later, which shows when nothing of the ring is left.
   bool leave() noexcept override {
     transfers_.forget_queued();
-    bool const is_deferred = requests_.is_deferred();
-    bool const asked = !requests_.is_of_another() && requests_.drop_all(!transfers_.has_in_kernel()) == 0;
-    while (asked || !is_deferred) {
+    if (!requests_.is_of_another() && requests_.drop_all() == 0) {
+      while (transfers_.has_in_kernel() && (ring_.peek() != nullptr || ring_.enter(1, 1'000'000) == 0))
+        collect_transfers();
       if (!transfers_.has_in_kernel()) return true;
-      if (ring_.peek() == nullptr && ring_.enter(1, 1'000'000) < 0) {
-        if (is_deferred) break;
-        ring::pause();
-      }
-      collect_transfers();
     }
     ring_.leave();
     if (!transfers_.has_in_kernel()) return false;
@@ -148,9 +130,6 @@ class foreign_uring final : public foreign_driver {
     return true;
   }
   bool has_left() noexcept override { return ring_.has_ended(); }
-  [[nodiscard]] bool prefers_one_thread() const noexcept override {
-    return use_ == foreign_use::by_one_thread;
-  }
   [[nodiscard]] bool is_ring() const noexcept override { return true; }
   [[nodiscard]] char const* name() const noexcept override { return "io_uring"; }
 
@@ -190,7 +169,6 @@ class foreign_uring final : public foreign_driver {
         if (mask == 0 || (foreign_access::armed(w) & bit_of(direction)) != 0) continue;
         if (!requests_.watch(foreign_access::fd(w), mask, foreign_tag::make(w, direction))) return false;
         foreign_access::armed(w) |= bit_of(direction);
-        foreign_access::armed_by(w) = this_thread_token();
       }
       if (foreign_access::reports(w) != 0) {
         if (found == n) return false;
@@ -204,22 +182,17 @@ class foreign_uring final : public foreign_driver {
       if (!transfers_.fill()) return false;
     }
     has_orders_.store(false, std::memory_order_relaxed);
-    // Where any thread may drop a request, the kernel has it before the lock opens.
-    if (!requests_.is_deferred()) (void)ring_.submit();
-    return bell_is_armed_ && (requests_.is_deferred() || ring_.unsubmitted() == 0);
+    return bell_is_armed_;
   }
 
-  // Of the calling thread, which has its own.
   void bound_kernel_threads() noexcept {
-    if (std::exchange(bounded_, this_thread_token()) == this_thread_token()) return;
+    if (std::exchange(has_bounded_, true)) return;
     constexpr unsigned as_they_are = 0;
     ring_.bound_workers(max_workers, as_they_are);
   }
 
   // Whether entering without waiting would bring something.
-  [[nodiscard]] bool has_news() const noexcept {
-    return ring_.has_overflown() || (ring_.has(IORING_SETUP_TASKRUN_FLAG) && ring_.has_more());
-  }
+  [[nodiscard]] bool has_news() const noexcept { return ring_.has_overflown() || ring_.has_more(); }
 
   void collect_transfers() noexcept {
     for (io_uring_cqe* c; (c = ring_.peek()) != nullptr; ring_.advance()) {
@@ -289,27 +262,18 @@ class foreign_uring final : public foreign_driver {
   foreign_lock& lock_;
   foreign_watch* orders_ = nullptr;
   std::atomic<bool> has_orders_{false};
-  void const* bounded_ = nullptr; // the thread whose kernel threads were bounded last
   int doorbell_fd_;
-  foreign_use use_;
   bool bell_is_armed_ = false; // of the thread that waits
+  bool has_bounded_ = false;
 };
 
 } // namespace
 
-result<std::unique_ptr<foreign_driver>> make_foreign_uring(foreign_use use, int doorbell_fd,
-                                                           foreign_lock& lock) noexcept {
-  std::unique_ptr<foreign_uring> made(new (std::nothrow) foreign_uring(doorbell_fd, lock, use));
+result<std::unique_ptr<foreign_driver>> make_foreign_uring(int doorbell_fd, foreign_lock& lock) noexcept {
+  std::unique_ptr<foreign_uring> made(new (std::nothrow) foreign_uring(doorbell_fd, lock));
   if (made == nullptr) return std::make_error_code(std::errc::not_enough_memory);
   if (int const e = made->open(); e < 0) return detail::to_error_code(e);
   return made;
-}
-
-void await_foreign_removal(foreign_removal const& asked) noexcept {
-  std::int64_t const until = sys::steady_now() + 1'000'000;
-  for (std::uint64_t const tag : asked.tags)
-    while (tag != 0 && foreign_ring::drop_of(asked.ring, tag) == 0 && sys::steady_now() < until)
-      sys::sched_yield();
 }
 
 } // namespace unio::driver

@@ -10,10 +10,7 @@
 
 namespace unio::inline v0_1::driver {
 
-/// Errors  what io_uring_setup(2), _register(2) and _enter(2) said: -EINVAL, as a filter's would be, before
-///         Linux 6.0
-result<std::unique_ptr<foreign_driver>> make_foreign_uring(foreign_use use, int doorbell_fd,
-                                                           foreign_lock& lock) noexcept;
-void await_foreign_removal(foreign_removal const& asked) noexcept;
+/// Errors  what io_uring_setup(2), _register(2) and _enter(2) said; EOPNOTSUPP before Linux 6.10
+result<std::unique_ptr<foreign_driver>> make_foreign_uring(int doorbell_fd, foreign_lock& lock) noexcept;
 
 } // namespace unio::driver

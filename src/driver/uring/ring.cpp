@@ -35,17 +35,6 @@ constexpr std::uint32_t wishes[] = {
     always | IORING_SETUP_R_DISABLED,
 };
 
-// For a ring that any thread may enter.
-constexpr std::uint32_t cooperative_wishes[] = {
-    always | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
-        sys::setup_no_sqarray,
-    always | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
-};
-constexpr std::uint32_t common_wishes[] = {
-    always | IORING_SETUP_SUBMIT_ALL | sys::setup_no_sqarray,
-    always | IORING_SETUP_SUBMIT_ALL,
-};
-
 // Without these the kernel is older than what the driver knows how to use: completions that are never
 // dropped, one mapping, a timeout for waiting, and operations that wait for readiness inside the kernel. All
 // are in Linux 5.11.
@@ -103,10 +92,6 @@ int ring::unregister() noexcept {
 }
 
 int ring::open(unsigned entries) noexcept { return open_as(wishes, entries, needed); }
-
-int ring::open_for_any_thread(unsigned entries, bool cooperates) noexcept {
-  return open_as(cooperates ? std::span(cooperative_wishes) : std::span(common_wishes), entries, needed);
-}
 
 int ring::open_deferred(unsigned entries) noexcept {
   int const e = open_as(std::span(wishes).first(2), entries, needed | keeps_results);

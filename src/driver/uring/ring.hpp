@@ -32,9 +32,6 @@ class ring {
   /// is short. Disabled until enable(), so that the thread that will run it becomes its only submitter.
   /// Returns 0, or what io_uring_setup(2) said to the most modest wish.
   int open(unsigned entries) noexcept;
-  /// The same, for a ring that any thread may enter, one at a time, and that needs no enable(). `cooperates`:
-  /// mostly the same one does, so no thread is interrupted for what it will find when it enters.
-  int open_for_any_thread(unsigned entries, bool cooperates) noexcept;
   /// As open(), but -EOPNOTSUPP unless completions are deferred until its thread enters, and what has
   /// completed is kept when the ring is given up (leave()), which is prepared.
   int open_deferred(unsigned entries) noexcept;
