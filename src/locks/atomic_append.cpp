@@ -18,7 +18,7 @@
 // A cell lies within one page and appending is atomic on local filesystems, so a cell is seen whole or not at
 // all. A request of several cells may be seen in part for a moment.
 
-#include "locks/append_layout.hpp"
+#include "locks/append_cells.hpp"
 #include "locks/hooks.hpp"
 #include "locks/lock_file.hpp"
 #include "sys/descriptors.hpp"
@@ -36,105 +36,15 @@ namespace unio::inline v0_1::fs {
 namespace layout = append_layout;
 using layout::append_header;
 using layout::cell;
-
-namespace {
-
-std::uint64_t mix(std::uint64_t h) noexcept {
-  h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
-  h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
-  return h ^ (h >> 31);
-}
-
-std::uint64_t raw(entity e) noexcept { return std::uint64_t{e.value} | std::uint64_t{e.exclusive} << 63; }
-
-std::uint64_t checksum_of(cell const& c) noexcept {
-  std::uint64_t h = mix(c.id ^ 0x756e696f20617070);
-  h = mix(h ^ (std::uint64_t{c.cells} << 16 | c.number) ^ c.count << 32);
-  for (std::size_t i = 0; i != std::min<std::size_t>(c.count, layout::entities_in_cell); ++i)
-    h = mix(h ^ raw(c.entities[i]));
-  return h;
-}
-
-bool is_valid(cell const& c) noexcept {
-  return c.count != 0 && c.count <= layout::entities_in_cell && c.number < c.cells &&
-         c.id <= layout::id_mask && c.checksum == checksum_of(c);
-}
-
-// The entity of that value in the sorted list, or null.
-entity const* find(detail::entity_list const& in, std::uint64_t value) noexcept {
-  auto const* const at =
-      std::ranges::lower_bound(in, value, {}, [](entity e) { return std::uint64_t{e.value}; });
-  return at != in.end() && at->value == value ? at : nullptr;
-}
-
-// Whether the sorted list conflicts with an entity in the cell.
-bool conflicts(cell const& c, detail::entity_list const& with) noexcept {
-  return std::any_of(c.entities, c.entities + c.count, [&](entity e) {
-    entity const* const same = find(with, e.value);
-    return same != nullptr && (same->exclusive != 0 || e.exclusive != 0);
-  });
-}
-
-// Nothing was ever written here but perhaps the state: the storage was given back, or the file was cut off.
-bool is_blank(cell const& c) noexcept { return c.checksum == 0 && c.id == 0 && c.count == 0; }
-
-// Whether a file without a header is a lock file that was cut off while it was in use, and has grown since:
-// it begins with a record, or with a page of zeros and ends with a record or with the state of one that is
-// done. 1, 0, or a negative native code.
-int was_cut_off(int fd, std::uint64_t size) noexcept {
-  constexpr std::uint64_t up_to_state = offsetof(cell, state) + sizeof(cell::state);
-  if (size < sizeof(cell)) return 0;
-  cell c;
-  if (int const e = read_at(fd, &c, sizeof c, 0); e != 0) return e;
-  if (is_valid(c)) return 1;
-  char page[layout::cells_at];
-  if (size < sizeof page + up_to_state) return 0;
-  if (int const e = read_at(fd, page, sizeof page, 0); e != 0) return e;
-  if (!is_zero(page, sizeof page)) return 0;
-  // Behind the state of another the record does not lie where one may begin.
-  if (int const e = read_at(fd, &c, sizeof c, size - sizeof c); e != 0) return e;
-  if (is_valid(c)) return 1;
-  if (size % sizeof(cell) != up_to_state) return 0;
-  std::uint64_t last = 0;
-  int const e = read_at(fd, &last, sizeof last, size - sizeof last);
-  return e != 0 ? e : last == layout::done ? 1 : 0;
-}
-
-// All cells of a record of another user.
-class cells_of_one {
- public:
-  int read(int fd, std::uint64_t at, std::size_t n) noexcept {
-    n_ = n;
-    if (n > 1) {
-      many_.reset(new (std::nothrow) cell[n]);
-      if (many_ == nullptr) return -ENOMEM;
-    }
-    return read_at(fd, get().data(), bytes(), at);
-  }
-  [[nodiscard]] std::span<cell> get() noexcept { return {many_ != nullptr ? many_.get() : &one_, n_}; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return n_ * sizeof(cell); }
-
- private:
-  std::size_t n_ = 0;
-  cell one_;
-  std::unique_ptr<cell[]> many_;
-};
-
-enum class wanted { all, untold };
-
-int list(std::span<cell const> of, wanted which, detail::entity_list& to) noexcept {
-  std::size_t n = 0;
-  std::unique_ptr<entity[]> const some(new (std::nothrow) entity[of.size() * layout::entities_in_cell]);
-  if (some == nullptr) return -ENOMEM;
-  for (cell const& c : of)
-    for (std::size_t i = 0; i != std::min<std::size_t>(c.count, layout::entities_in_cell); ++i)
-      if (which == wanted::all || (c.told >> i & 1) == 0) some[n++] = c.entities[i];
-  int const e = to.assign(std::span<entity const>(some.get(), n));
-  to.canonicalize();
-  return e;
-}
-
-} // namespace
+using layout::cells_of_one;
+using layout::conflicts;
+using layout::find;
+using layout::for_each_cell;
+using layout::is_valid;
+using layout::mix;
+using layout::wanted;
+using layout::was_cut_off;
+using layout::write_state;
 
 struct atomic_append::state {
   state() = default;
@@ -168,14 +78,11 @@ struct atomic_append::state {
   static int check_not_cut_off(request& r) noexcept;
   int make_header(bool fresh) noexcept;
 
-  static int write_state(int fd, std::uint64_t at, layout::state s) noexcept;
   int take_id(request& r) noexcept;
   int append(request& r, detail::entity_list const& entities, detail::waiting how, seen& first_look) noexcept;
   int fill_up(request const& r, detail::waiting how) noexcept;
   void finish(request const& r) noexcept;
 
-  template <class F>
-  int for_each_cell(int fd, std::uint64_t from, std::uint64_t to, F&& f, bool* gaps = nullptr) noexcept;
   int look(request& r, detail::entity_list const& entities, seen& what) noexcept;
   int await_one(request& r, found const& other, detail::waiting how) noexcept;
   int bury(request const& r, found const& dead, detail::waiting how) noexcept;
@@ -350,36 +257,6 @@ int atomic_append::state::fill_up(request const& r, detail::waiting how) noexcep
   }
   byte_lock::unlock(r.fd, layout::recovery_byte);
   return e < 0 ? static_cast<int>(e) : 0;
-}
-
-int atomic_append::state::write_state(int fd, std::uint64_t at, layout::state s) noexcept {
-  std::uint64_t const value = s;
-  return write_at(fd, &value, sizeof value, at + offsetof(cell, state));
-}
-
-// Calls f(offset, cell) for each valid cell that begins in [from, to), until it returns false or the file
-// ends. `gaps` becomes true if it found cells without content, or the file has ended before `to`.
-template <class F>
-int atomic_append::state::for_each_cell(int fd, std::uint64_t from, std::uint64_t to, F&& f,
-                                        bool* gaps) noexcept {
-  cell some[32];
-  while (from < to) {
-    std::size_t const wanted = std::min<std::uint64_t>(std::size(some), (to - from) / sizeof(cell));
-    iovec const v{.iov_base = some, .iov_len = wanted * sizeof(cell)};
-    auto const got =
-        sys::uninterrupted([&] { return sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(from), 0); });
-    if (got < 0) return static_cast<int>(got);
-    std::size_t const n = static_cast<std::size_t>(got) / sizeof(cell);
-    for (std::size_t i = 0; i != n; ++i, from += sizeof(cell)) {
-      if (gaps != nullptr && is_blank(some[i])) *gaps = true;
-      if (is_valid(some[i]) && !f(from, some[i])) return 0;
-    }
-    if (n == 0 || n != wanted) {
-      if (gaps != nullptr) *gaps = true;
-      return 0;
-    }
-  }
-  return 0;
 }
 
 // ── waiting ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,74 +1,29 @@
-// The simulated system: objects, time, faults, records.
+// The simulated system: objects, time, and calls but those that read and write (bytes.cpp). Which calls fail
+// is in records.cpp.
 
 #include "testing/world.hpp"
 
 #include "testing/addresses.hpp"
+#include "testing/ends.hpp"
 
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 namespace unio::inline v0_1::testing {
 
 namespace {
 
-#define UNIO_NAME(name) #name,
-constexpr char const* call_names[] = {UNIO_SIMULATED_CALLS(UNIO_NAME)};
-#undef UNIO_NAME
-
-bool same_direction(call a, call b) noexcept { return (reads(a) && reads(b)) || (writes(a) && writes(b)); }
-
-std::size_t size_of(iovec const* v, std::size_t n) noexcept {
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < n; ++i) bytes += v[i].iov_len;
-  return bytes;
-}
-
-// Calls f(memory, size) for the pieces of the first `bytes` bytes.
-template <class F> void for_pieces(iovec const* v, std::size_t bytes, F f) {
-  for (; bytes != 0; ++v) {
-    std::size_t const here = std::min(bytes, v->iov_len);
-    if (here != 0) f(static_cast<std::byte*>(v->iov_base), here);
-    bytes -= here;
-  }
-}
-
-// A socket's direction has ended once one end has closed or shut it; both count for it from the start.
-bool was_ended(description const& d, channel const& c) noexcept {
-  return d.kind == thing::socket ? c.writers < 2 || c.readers < 2 : c.writers == 0;
-}
-// For the reader.
-bool ended(description const& d, channel const& c, std::int64_t now) noexcept {
-  return d.reads_no_more || (was_ended(d, c) && c.under_way == 0 && c.ends_at <= now);
-}
-// For the writer.
-bool broken(description const& d, channel const& c, std::int64_t now) noexcept {
-  return d.kind == thing::socket ? was_ended(d, c) && c.breaks_at <= now : c.readers == 0;
-}
-
 bool is_later(auto const& a, auto const& b) noexcept {
   return a.due != b.due ? a.due > b.due : a.number > b.number;
 }
 
-// Said once: a program may ask a thousand times.
-void say_once(std::string const& line, std::string& said) {
-  if (said.find(line) != std::string::npos) return;
-  if (on_refusal != nullptr) on_refusal(std::string_view(line).substr(0, line.size() - 1));
-  said += line;
-  std::fputs(("unio::testing: " + line).c_str(), stderr);
-}
-
 } // namespace
-
-constinit refusal on_refusal = nullptr;
 
 void connect_ends(description& a, description& b, std::size_t capacity, std::size_t atomic_bytes) {
   std::shared_ptr<channel> ways[2];
@@ -317,273 +272,6 @@ bool world::pass(std::int64_t until) noexcept {
   }
   while (std::function<void()> const f = take_event()) f();
   return true;
-}
-
-// ---- faults and records ----
-
-bool world::add_fault(std::string_view name, int nth, int error) {
-  bool const any_read = name == "read*";
-  if (any_read || name == "write*") {
-    faults_.push_back({any_read ? call::read : call::write, true, nth, error});
-    return true;
-  }
-  auto const known = std::find(std::begin(call_names), std::end(call_names), name);
-  if (known == std::end(call_names)) return false;
-  faults_.push_back({static_cast<call>(known - std::begin(call_names)), false, nth, error});
-  return true;
-}
-
-bool world::count_of(std::string_view name, std::uint64_t& n) const noexcept {
-  bool known = false;
-  n = 0;
-  for (std::size_t i = 0; i < counts_.size(); ++i) {
-    auto const c = static_cast<call>(i);
-    if (name == call_names[i] || (name == "read*" && reads(c)) || (name == "write*" && writes(c))) {
-      n += counts_[i];
-      known = true;
-    }
-  }
-  return known;
-}
-
-void world::note(char const* what, std::int64_t a, std::int64_t b) noexcept {
-  if (simulated_threads != nullptr) simulated_threads->changed();
-  auto mix = [this](std::uint64_t x) {
-    fingerprint_ = (fingerprint_ ^ x) * 0x100000001b3 ^ fingerprint_ >> 29;
-  };
-  for (char const* p = what; *p != '\0'; ++p) mix(static_cast<unsigned char>(*p));
-  mix(static_cast<std::uint64_t>(a));
-  mix(static_cast<std::uint64_t>(b));
-  mix(static_cast<std::uint64_t>(now_));
-  if (mirror_ != nullptr) *mirror_ = fingerprint_;
-  if (!options.record) return;
-  char line[128];
-  std::snprintf(line, sizeof line, "%lld %s %lld %lld\n", static_cast<long long>(now_), what,
-                static_cast<long long>(a), static_cast<long long>(b));
-  trace_ += line;
-}
-
-std::int64_t world::refuse(std::string_view what) noexcept {
-  say_once(std::string(what) + " is not simulated\n", refused_);
-  note("refused", 0, 0);
-  return -ENOSYS;
-}
-
-std::int64_t world::refuse_elsewhere(std::string_view line) noexcept {
-  std::lock_guard const lock(elsewhere_mutex_);
-  say_once(std::string(line) + "\n", refused_elsewhere_);
-  return -ENOSYS;
-}
-
-std::string const& world::refused() noexcept {
-  std::lock_guard const lock(elsewhere_mutex_);
-  refused_.append(refused_elsewhere_, told_, std::string::npos);
-  told_ = refused_elsewhere_.size();
-  return refused_;
-}
-
-std::int64_t world::splice(int fd) noexcept {
-  if (int const e = enter(call::splice, fd); e != 0) return e;
-  return leave(call::splice, fd, refuse("splice(2)"));
-}
-
-std::int64_t world::fill_random(void* data, std::size_t n) noexcept {
-  for (std::size_t i = 0; i != n; ++i)
-    static_cast<std::byte*>(data)[i] = static_cast<std::byte>(random.next() >> 56);
-  return static_cast<std::int64_t>(n);
-}
-
-void world::narrate(int fd, char const* what) const noexcept {
-  if (on_story == nullptr) return;
-  on_story(find(fd) != nullptr ? (std::string(what) + ", " + name_for_people(fd)).c_str() : what);
-}
-
-int world::enter(call c, int fd) noexcept {
-  if (simulated_threads != nullptr) settle(); // time moves without the world
-  ++counts_[static_cast<std::size_t>(c)];
-  for (fault& f : faults_)
-    if (f.which == c || (f.any_of_direction && same_direction(f.which, c))) --f.left;
-  auto const due = std::find_if(faults_.begin(), faults_.end(), [](fault const& f) { return f.left == 0; });
-  if (due != faults_.end()) {
-    int const error = due->error;
-    faults_.erase(due);
-    for (fault& f : faults_) f.left = std::max(f.left, 1); // others that were due, with the next call
-    return static_cast<int>(leave(c, fd, -error));
-  }
-  // Only what can be interrupted, or can be not ready, is.
-  bool const moves = reads(c) || writes(c) || c == call::accept4;
-  if ((moves || c == call::poll) && options.interruptions && random.one_in(16)) {
-    narrate(fd, "is interrupted (EINTR)");
-    return static_cast<int>(leave(c, fd, -EINTR));
-  }
-  if (moves && options.spurious_wakeups && random.one_in(8)) {
-    narrate(fd, "finds nothing ready (EAGAIN)");
-    return static_cast<int>(leave(c, fd, -EAGAIN));
-  }
-  return 0;
-}
-
-std::int64_t world::leave(call c, int fd, std::int64_t r) noexcept {
-  note(call_names[static_cast<std::size_t>(c)], fd == 0 ? 0 : fd - first_descriptor, r);
-  return r;
-}
-
-// ---- bytes ----
-
-std::size_t world::bounded(std::size_t n) noexcept {
-  if (options.max_transfer_bytes != 0) n = std::min(n, options.max_transfer_bytes);
-  if (n <= 1 || !options.short_transfers || !random.one_in(3)) return n;
-  std::size_t const fewer = 1 + random.below(n);
-  if (on_story != nullptr && fewer != n)
-    on_story(("moves " + std::to_string(fewer) + " of " + std::to_string(n) + " bytes").c_str());
-  n = fewer;
-  return n;
-}
-
-std::int64_t world::read_channel(channel& c, iovec const* v, std::size_t n) noexcept {
-  std::size_t const bytes = bounded(c, std::min(n, c.size()));
-  for_pieces(v, bytes, [&](std::byte* p, std::size_t size) { c.take(p, size); });
-  return static_cast<std::int64_t>(bytes);
-}
-
-std::int64_t world::write_channel(description& d, iovec const* v, std::size_t n) noexcept {
-  channel& c = *d.out;
-  std::size_t bytes = bounded(c, n);
-  if (bytes > c.room()) bytes = bytes <= c.atomic() ? 0 : c.room();
-  if (bytes == 0) return -EAGAIN;
-  if (d.line != nullptr) {
-    send_over(*d.line, c, v, bytes);
-  } else {
-    for_pieces(v, bytes, [&](std::byte const* p, std::size_t size) { c.put(p, size); });
-  }
-  return static_cast<std::int64_t>(bytes);
-}
-
-void world::send_over(line& l, channel& c, iovec const* v, std::size_t bytes) noexcept {
-  std::vector<std::byte> all;
-  all.reserve(bytes);
-  for_pieces(v, bytes, [&](std::byte const* p, std::size_t size) { all.insert(all.end(), p, p + size); });
-  bool const is_read =
-      c.readers >= 2; // else it is lost: the peer has gone, and this end does not know it yet
-  if (is_read && l.latency == 0) c.put(all.data(), all.size());
-  if (is_read && l.latency != 0) {
-    std::shared_ptr<channel> const& way = l.ways[&c == l.ways[0].get() ? 0 : 1];
-    std::int64_t const jitter =
-        static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(l.latency)));
-    c.under_way += bytes;
-    c.arrives_at = std::max(c.arrives_at, moment(l.latency + jitter / 4));
-    later(c.arrives_at, [way, all = std::move(all)] {
-      if (way->is_cut) return;
-      way->under_way -= all.size();
-      way->put(all.data(), all.size());
-    });
-  }
-  if (l.bytes_until_reset < 0) return;
-  l.bytes_until_reset -= static_cast<std::int64_t>(std::min<std::size_t>(bytes, 1 << 20));
-  if (l.bytes_until_reset < 0) reset(l);
-}
-
-// eventfd(2): eight bytes each time.
-std::int64_t world::read_event(description& d, iovec const* v, std::size_t n) noexcept {
-  if (n < sizeof(d.count)) return -EINVAL;
-  if (d.count == 0) return -EAGAIN;
-  std::uint64_t taken = d.is_semaphore ? 1 : d.count;
-  d.count -= taken;
-  if (d.is_timer && d.interval > 0) { // those since the first that was not read
-    taken = 1 + static_cast<std::uint64_t>((now_ - d.due) / d.interval);
-    d.due += static_cast<std::int64_t>(taken) * d.interval;
-    expect_timer(share(&d));
-  } else if (d.is_timer) {
-    d.due = 0;
-  }
-  auto const* from = reinterpret_cast<std::byte const*>(&taken);
-  for_pieces(v, sizeof(taken), [&](std::byte* p, std::size_t size) {
-    std::memcpy(p, from, size);
-    from += size;
-  });
-  return sizeof(taken);
-}
-
-std::int64_t world::write_event(description& d, iovec const* v, std::size_t n) noexcept {
-  std::uint64_t more = 0;
-  if (n < sizeof(more) || d.is_timer) return -EINVAL;
-  auto* to = reinterpret_cast<std::byte*>(&more);
-  for_pieces(v, sizeof(more), [&](std::byte const* p, std::size_t size) {
-    std::memcpy(to, p, size);
-    to += size;
-  });
-  constexpr std::uint64_t most = ~std::uint64_t{0};
-  if (more == most) return -EINVAL;
-  if (most - 1 - d.count < more) return -EAGAIN;
-  d.count += more;
-  ++d.news;
-  return sizeof(more);
-}
-
-std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int64_t at,
-                         bool no_wait) noexcept {
-  auto const perform = [&](description& d) -> std::int64_t {
-    std::size_t const wanted = size_of(v, n);
-    if (d.kind == thing::file) {
-      if ((d.status & O_ACCMODE) == O_WRONLY) return -EBADF;
-      if (d.file_node != nullptr && is_failing(*d.file_node)) return -EIO;
-      std::uint64_t const from = at < 0 ? d.position : static_cast<std::uint64_t>(at);
-      std::uint64_t const size = d.file->bytes.size();
-      std::size_t const bytes = from < size ? bounded(std::min<std::size_t>(wanted, size - from)) : 0;
-      std::byte const* source = d.file->bytes.data() + (bytes != 0 ? from : 0);
-      for_pieces(v, bytes, [&](std::byte* p, std::size_t piece) {
-        std::memcpy(p, source, piece);
-        source += piece;
-      });
-      if (at < 0) d.position += bytes;
-      return static_cast<std::int64_t>(bytes);
-    }
-    if (d.kind == thing::event) return read_event(d, v, wanted);
-    if (d.kind == thing::socket && d.in == nullptr)
-      return d.is_connecting ? -EAGAIN : d.failure != 0 ? -std::exchange(d.failure, 0) : -ENOTCONN;
-    if (d.in == nullptr) return -EBADF;
-    if (wanted == 0) return 0;
-    if (d.in->size() != 0) return read_channel(*d.in, v, wanted);
-    if (!ended(d, *d.in, now_)) return -EAGAIN;
-    return std::exchange(d.in->reset, false) ? -ECONNRESET : 0;
-  };
-  return on(c, fd, perform, !no_wait);
-}
-
-std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::int64_t at,
-                          bool no_wait) noexcept {
-  auto const perform = [&](description& d) -> std::int64_t {
-    std::size_t const wanted = size_of(v, n);
-    if (d.kind == thing::file) {
-      if ((d.status & O_ACCMODE) == O_RDONLY) return -EBADF;
-      if (d.file_node != nullptr && is_failing(*d.file_node)) return -EIO;
-      std::uint64_t const length = d.file->bytes.size();
-      bool const appends = (d.status & O_APPEND) != 0; // wherever it was told to write: pwrite(2), BUGS
-      std::uint64_t const to = appends ? length : at < 0 ? d.position : static_cast<std::uint64_t>(at);
-      std::size_t bytes = wanted != 0 ? bounded(wanted) : 0;
-      if (d.file_node != nullptr && bytes != 0 && to + bytes > length) {
-        std::uint64_t const most = length + std::min<std::uint64_t>(disk_room(), 1ULL << 40);
-        if (to >= most) return -ENOSPC;
-        bytes = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, most - to));
-      }
-      if (to + bytes > d.file->bytes.size()) d.file->bytes.resize(to + bytes);
-      std::byte* target = d.file->bytes.data() + to;
-      for_pieces(v, bytes, [&](std::byte const* p, std::size_t piece) {
-        std::memcpy(target, p, piece);
-        target += piece;
-      });
-      if (at < 0) d.position = to + bytes;
-      return static_cast<std::int64_t>(bytes);
-    }
-    if (d.kind == thing::event) return write_event(d, v, wanted);
-    if (d.kind == thing::socket && d.out == nullptr)
-      return d.is_connecting ? -EAGAIN : d.failure != 0 ? -std::exchange(d.failure, 0) : -EPIPE;
-    if (d.out == nullptr) return -EBADF;
-    if (broken(d, *d.out, now_)) // tcp_reset(): the first call of either direction reports it
-      return d.line != nullptr && std::exchange(d.in->reset, false) ? -ECONNRESET : -EPIPE;
-    return wanted == 0 ? 0 : write_channel(d, v, wanted);
-  };
-  return on(c, fd, perform, !no_wait);
 }
 
 // ---- the other calls ----

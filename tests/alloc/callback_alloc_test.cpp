@@ -2,17 +2,13 @@
 // just freed.
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 
-#include <unio/callback.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <memory>
 
 namespace {
 
-using test::costs;
+using namespace test;
 
 // Reads one byte after the other from a pipe that it fills itself when it is empty.
 struct reader {

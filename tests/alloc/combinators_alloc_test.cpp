@@ -1,21 +1,15 @@
 // No allocation and no lock by when_all, when_all_succeed, when_any, timeout and task_group, once warm.
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 
 #include <unio/run.hpp>
 #include <unio/task_group.hpp>
 #include <unio/when.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-
 namespace {
 
-using namespace std::chrono_literals;
-using namespace unio;
-using test::costs;
+using namespace test;
 
 task<int> ready(int i) { co_return i; }
 task<int> later(int i) {

@@ -1,18 +1,14 @@
 // connect_any() allocates nothing and locks nothing once warm: its attempts' frames come from the pool.
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 
 #include <unio/connect_any.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-
 namespace {
 
-using namespace std::chrono_literals;
-using namespace unio;
+using namespace test;
 
 TEST(alloc_connect_any, costs_nothing_once_warm) {
   endpoint const nobody =

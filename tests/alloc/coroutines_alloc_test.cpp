@@ -2,17 +2,13 @@
 // nested tasks.
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-
 namespace {
 
-using test::costs;
-using unio::task;
+using namespace test;
 
 constexpr int warm_up = 300, measured = 1000;
 

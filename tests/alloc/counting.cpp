@@ -3,13 +3,10 @@
 
 #include "alloc/counting.hpp"
 
+#include "support/test.hpp"
+
 #include <dlfcn.h>
 #include <pthread.h>
-
-#include <atomic>
-#include <cstddef>
-#include <cstdlib>
-#include <new>
 
 namespace {
 

@@ -3,26 +3,13 @@
 
 #include "alloc/rounds.hpp"
 #include "support/coroutine.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using test::costs;
-using test::expect_free;
-using test::one_connected;
-using unio::datagram_handle;
-using unio::deadline;
-using unio::endpoint;
+using namespace test;
 
 struct rig {
   std::unique_ptr<unio::io_multiplexer> m = unio::io_multiplexer::best_available(1).value();

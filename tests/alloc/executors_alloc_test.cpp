@@ -2,23 +2,14 @@
 // lock no mutex once warm; counted on the threads of the pool as well.
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using test::costs;
-using test::until;
-using unio::task;
-using unio::thread_pool;
+using namespace test;
 
 /// What each thread of a pool, and the calling one, spend on `body()`, which is called `warm_up` times
 /// before. The threads meet: each of them is asked.
@@ -78,11 +69,11 @@ struct counts : unio::work {
   std::atomic<int> n = 0;
 };
 
-class on_a_pool_of : public testing::TestWithParam<int> {
+class on_a_pool_of : public ::testing::TestWithParam<int> {
  protected:
   thread_pool pool_{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(executors, on_a_pool_of, testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(executors, on_a_pool_of, ::testing::Values(1, 2, 3));
 
 TEST_P(on_a_pool_of, a_post_costs_nothing) {
   counts w;

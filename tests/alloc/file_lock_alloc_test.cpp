@@ -2,16 +2,13 @@
 // guards are listed for the whole process.)
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 
 TEST(file_lock, allocates_nothing) {
   auto const m = unio::io_multiplexer::best_available(1).value();

@@ -1,15 +1,10 @@
 // The operations on files and maps allocate nothing once a multiplexer is warm.
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 
 #include <unio/map_handle.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdint>
-#include <string>
 
 namespace {
 

@@ -1,19 +1,13 @@
 // No allocation and no lock of a generator's, once warm: neither for its frame nor for an item.
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 
-#include <unio/async_generator.hpp>
-#include <unio/generator.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
 
 namespace {
 
-using test::costs;
-using unio::async_generator;
-using unio::generator;
-using unio::task;
+using namespace test;
 
 generator<int> below(int n) {
   for (int i = 0; i < n; ++i) co_yield i;

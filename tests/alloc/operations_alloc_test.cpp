@@ -6,38 +6,17 @@
 #include "alloc/rounds.hpp"
 #include "support/coroutine.hpp"
 #include "support/ends.hpp"
+#include "support/posix.hpp"
 #include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <utility>
-
 namespace {
 
-using namespace std::chrono_literals;
-using test::costs;
-using test::expect_free;
-using test::pipe_ends;
-using test::put;
-using test::receiver;
-using test::repetitions;
-using test::take;
-using test::tcp_ends;
-using test::unix_ends;
-using unio::deadline;
-using unio::io_multiplexer;
+using namespace test;
 
 std::unique_ptr<io_multiplexer> make() { return io_multiplexer::best_available(1).value(); }
 
@@ -241,13 +220,14 @@ template <class F> bool one_connected(F& f, io_multiplexer& m, bool ready_first,
   return !op.receiver().failed;
 }
 
-template <class F> class free_of_cost : public testing::Test {};
+template <class F> class free_of_cost : public ::testing::Test {};
 
-using all = testing::Types<reads<pipe_ends>, reads<unix_ends>, reads<tcp_ends>, writes<pipe_ends>,
-                           writes<unix_ends>, writes<tcp_ends>, sends_zero_copy, reads_cached_file,
-                           reads_mapped_file, reads_into_registered_memory, accepts, connects,
-                           waits_for_timer, waits_for_event, waits_on_word<unio::futex_scope::this_process>,
-                           waits_on_word<unio::futex_scope::processes>, polls, does_nothing, splices, links>;
+using all =
+    ::testing::Types<reads<pipe_ends>, reads<unix_ends>, reads<tcp_ends>, writes<pipe_ends>,
+                     writes<unix_ends>, writes<tcp_ends>, sends_zero_copy, reads_cached_file,
+                     reads_mapped_file, reads_into_registered_memory, accepts, connects, waits_for_timer,
+                     waits_for_event, waits_on_word<unio::futex_scope::this_process>,
+                     waits_on_word<unio::futex_scope::processes>, polls, does_nothing, splices, links>;
 struct names {
   template <class F> static std::string GetName(int i) {
     static constexpr char const* all_names[] = {"read_pipe",

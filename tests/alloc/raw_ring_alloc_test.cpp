@@ -2,21 +2,16 @@
 
 #include "alloc/counting.hpp"
 #include "support/coroutine.hpp"
+#include "support/test.hpp"
 
 #include <unio/extend/raw_ring.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <linux/io_uring.h>
-
-#include <chrono>
-#include <string_view>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::costs;
+using namespace test;
 
 struct receiver {
   void set_value(unio::io_result<unio::ring_completion>&& r) { fine = r.has_value(); }

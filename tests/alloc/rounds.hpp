@@ -3,12 +3,9 @@
 #pragma once
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <utility>
 
 namespace test {
 

@@ -2,26 +2,15 @@
 // and waiting.
 
 #include "alloc/rounds.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/signal_handle.hpp>
-#include <unio/tail_handle.hpp>
 #include <unio/unio.hpp>
-#include <unio/watch_handle.hpp>
-
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <memory>
-#include <string>
 
 namespace {
 
-using test::expect_free;
-using test::one_connected;
+using namespace test;
 
 TEST(signals_alloc, is_free_of_allocations) {
   auto const m = unio::io_multiplexer::best_available(1).value();

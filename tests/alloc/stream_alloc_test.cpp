@@ -3,27 +3,13 @@
 
 #include "alloc/counting.hpp"
 #include "support/ends.hpp"
+#include "support/test.hpp"
 
-#include <unio/buffered_stream.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
 
 namespace {
 
-using test::costs;
-using unio::const_buffer;
-using unio::io_request;
-using unio::io_result;
-using unio::mutable_buffer;
-using unio::mutable_buffers;
-using unio::task;
+using namespace test;
 
 constexpr int warm_up = 200;
 constexpr int measured = 400;

@@ -2,20 +2,13 @@
 // being stopped.
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 
-#include <unio/channel.hpp>
-#include <unio/sync.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <memory>
 
 namespace {
 
-using test::costs;
-using unio::task;
+using namespace test;
 
 constexpr int warm_up = 50, measured = 200;
 

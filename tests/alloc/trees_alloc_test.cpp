@@ -2,13 +2,10 @@
 
 #include "alloc/counting.hpp"
 #include "fs/tree_fixture.hpp"
+#include "support/test.hpp"
 
 #include <unio/fs/reduce.hpp>
 #include <unio/fs/walk.hpp>
-
-#include <gtest/gtest.h>
-
-#include <atomic>
 
 namespace {
 

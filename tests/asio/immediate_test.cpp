@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-struct asio_immediate : testing::Test {
+struct asio_immediate : ::testing::Test {
   asio::io_context context;
   connection ends{context};
   char byte = 0;

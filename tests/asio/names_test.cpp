@@ -46,7 +46,7 @@ int threads_of_this_process() {
   return static_cast<int>(std::distance(begin(all), end(all)));
 }
 
-struct asio_names : testing::Test {
+struct asio_names : ::testing::Test {
   asio_names() { unio::foreign_names::linked()->use(&resolver); }
   ~asio_names() override { unio::foreign_names::linked()->use(nullptr); }
 
@@ -92,7 +92,7 @@ struct asio_names : testing::Test {
 TEST_F(asio_names, are_asked_of_the_resolver_of_unio) {
   EXPECT_EQ(look_up("four.test", "80"), "192.0.2.4:80");
   std::vector<std::string> const asked = server.asked();
-  EXPECT_NE(std::ranges::find(asked, "four.test 1"), asked.end()) << testing::PrintToString(asked);
+  EXPECT_NE(std::ranges::find(asked, "four.test 1"), asked.end()) << ::testing::PrintToString(asked);
 }
 
 TEST_F(asio_names, keep_the_texts_that_were_asked_for) {

@@ -44,7 +44,7 @@ std::string part(std::string const& text, std::string const& what, int fd) {
   return text.substr(at, end - at);
 }
 
-struct asio_pending : testing::Test {
+struct asio_pending : ::testing::Test {
   asio::io_context context;
   connection ends{context};
   char byte = 0;

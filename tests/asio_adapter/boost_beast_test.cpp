@@ -1,6 +1,7 @@
 // unio/asio.hpp with Boost: Beast's HTTP and websockets, and Asio's ssl::stream, on streams of unio's.
 
 #include "asio_flavour.hpp"
+#include "support/test.hpp"
 #include "tls/certificates.hpp"
 
 #include <unio/tls.hpp>
@@ -24,8 +25,7 @@ template <class Stream> asio::awaitable<void> serve(Stream s) {
   beast::flat_buffer buffer;
   for (;;) {
     http::request<http::string_body> request;
-    auto const [ec, n] =
-        co_await http::async_read(s, buffer, request, tokens::as_tuple(asio::use_awaitable));
+    auto const [ec, n] = co_await http::async_read(s, buffer, request, tokens::as_tuple(asio::use_awaitable));
     if (ec) break;
     http::response<http::string_body> response(http::status::ok, request.version());
     response.body() = std::string(request.target()) + request.body();

@@ -3,6 +3,7 @@
 
 #include "asio_flavour.hpp"
 #include "support/counting_executor.hpp"
+#include "support/test.hpp"
 
 #if UNIO_ASIO_VERSION >= 103000
 
@@ -37,12 +38,12 @@ template <class Executor> struct reading {
   bool called = false, called_inside = false;
 };
 
-template <class Executor> struct asio_immediate : testing::Test {
+template <class Executor> struct asio_immediate : ::testing::Test {
   unio::asio_context context;
   reading<Executor> read{context};
   int calls = 0;
 };
-using executors = testing::Types<unio::asio_executor, asio::any_io_executor>;
+using executors = ::testing::Types<unio::asio_executor, asio::any_io_executor>;
 TYPED_TEST_SUITE(asio_immediate, executors);
 
 TYPED_TEST(asio_immediate, without_one_the_handler_is_called_later) {

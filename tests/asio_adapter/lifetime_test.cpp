@@ -190,10 +190,10 @@ TEST(asio_lifetime, destroys_a_context_that_is_shared) {
 /// The harness sees a handler that is called after its context.
 TEST(asio_lifetime, canary_of_handlers_that_must_not_be_called) {
   int living = 0;
-  testing::TestPartResultArray found;
+  ::testing::TestPartResultArray found;
   {
-    testing::ScopedFakeTestPartResultReporter const reporter(
-        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &found);
+    ::testing::ScopedFakeTestPartResultReporter const reporter(
+        ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &found);
     unio::asio_context context;
     asio::post(context, never(living));
     context.run();

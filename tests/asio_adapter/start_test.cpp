@@ -9,7 +9,7 @@ namespace {
 
 using namespace asio_tests;
 
-struct asio_start : testing::Test {
+struct asio_start : ::testing::Test {
   unio::asio_context context;
   unio::socket_pair pair = unio::socket_handle::pair().value();
   std::array<char, 16> room{};

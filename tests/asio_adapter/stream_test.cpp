@@ -12,7 +12,7 @@ namespace {
 using namespace asio_tests;
 using stream = unio::asio_stream<unio::socket_handle>;
 
-struct asio_stream : testing::Test {
+struct asio_stream : ::testing::Test {
   unio::asio_context context;
   ends e{context};
 };
@@ -281,8 +281,8 @@ TEST_F(asio_stream, echoes_between_coroutines) {
       [&]() -> asio::awaitable<void> {
         std::array<char, 64> room;
         for (;;) {
-          auto const [ec, n] = co_await e.a.async_read_some(
-              asio::buffer(room), tokens::as_tuple(asio::use_awaitable));
+          auto const [ec, n] =
+              co_await e.a.async_read_some(asio::buffer(room), tokens::as_tuple(asio::use_awaitable));
           if (ec) break;
           co_await asio::async_write(e.a, asio::buffer(room.data(), n), asio::use_awaitable);
         }

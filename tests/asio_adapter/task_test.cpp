@@ -114,7 +114,7 @@ TEST(asio_task, gives_memory_back_before_the_call) {
 
 // ---- use_task ---------------------------------------------------------------------------------------------
 
-struct use_task : testing::Test {
+struct use_task : ::testing::Test {
   unio::asio_context context;
   template <class F> void run(F f, unio::run_options const& options = {}) {
     unio::async_run(context.multiplexer(), f(), options);

@@ -1,21 +1,13 @@
 // buffer.hpp: buffers, lists of them, and lists cut short.
 
+#include "support/test.hpp"
+
 #include <unio/buffer.hpp>
 #include <unio/io_request.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace {
 
-using unio::const_buffer;
-using unio::const_buffers;
-using unio::mutable_buffer;
-using unio::mutable_buffers;
+using namespace test;
 
 static_assert(sizeof(mutable_buffers) == 24);
 static_assert(std::is_convertible_v<mutable_buffer, const_buffer>);

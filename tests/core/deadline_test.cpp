@@ -1,17 +1,12 @@
 // deadline.hpp: every span and moment ends up as nanoseconds, at the ends of the range too.
 
+#include "support/test.hpp"
+
 #include <unio/deadline.hpp>
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstdint>
-#include <limits>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::deadline;
+using namespace test;
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t second = 1'000'000'000;

@@ -1,17 +1,12 @@
 // error.hpp: what compares equal to a condition, and what the codes say.
 
-#include <unio/error.hpp>
+#include "support/test.hpp"
+
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <string>
 
 namespace {
 
-using unio::condition;
-using unio::error;
+using namespace test;
 
 std::error_code system_code(int value) { return {value, std::system_category()}; }
 std::error_code generic_code(int value) { return {value, std::generic_category()}; }

@@ -2,15 +2,11 @@
 
 #include "core/escaped.hpp"
 
+#include "support/test.hpp"
+
 #include <unio/endpoint.hpp>
 #include <unio/error.hpp>
 #include <unio/socket_handle.hpp>
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <string>
-#include <string_view>
 
 namespace {
 

@@ -1,36 +1,21 @@
 // error.hpp, result.hpp: failures name the operation and its object, however the operation was run.
 
+#include "support/child.hpp"
 #include "support/drivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/process_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <sys/socket.h>
 
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <sstream>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using unio::condition;
-using unio::endpoint;
+using namespace test;
 using unio::failure;
-using unio::io_result;
-using unio::path_handle;
-using unio::result;
-using unio::socket_handle;
 using unio::detail::failed;
 using unio::detail::failed_on;
 
@@ -228,16 +213,13 @@ TEST(failure, has_no_name_where_more_operations_failed_than_it_numbers) {
     for (std::array<char, 24>& name : names) {
       std::snprintf(name.data(), name.size(), "op%td", &name - names.data());
       failure const f = failed(-ENOENT, name.data(), 5);
-      if (f.object() != "descriptor 5") return 1;
-      if (*f.operation() == 0) {
-        ++unnamed;
-      } else if (std::strcmp(f.operation(), name.data()) != 0) {
-        return 2;
-      }
+      CHILD_EXPECTS(f.object() == "descriptor 5");
+      unnamed += *f.operation() == 0;
+      CHILD_EXPECTS(*f.operation() == 0 || std::strcmp(f.operation(), name.data()) == 0);
     }
-    return unnamed >= 300 - 255 && unnamed < 300 - 200 ? 0 : 3;
+    return CHILD_MEETS(unnamed >= 300 - 255 && unnamed < 300 - 200);
   };
-  EXPECT_EXIT(std::_Exit(fill()), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(std::_Exit(fill()), ::testing::ExitedWithCode(0), "");
 }
 
 // ---- operations -------------------------------------------------------------------------------------------

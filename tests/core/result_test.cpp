@@ -1,18 +1,13 @@
 // result.hpp and io_request.hpp: a value or the reason why there is none.
 
+#include "support/test.hpp"
+
 #include <unio/io_request.hpp>
 #include <unio/result.hpp>
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-
 namespace {
 
-using unio::error;
-using unio::io_result;
-using unio::result;
+using namespace test;
 
 TEST(result, holds_a_value) {
   result<int> const r = 3;

@@ -2,25 +2,15 @@
 // tests/kernel/accept_test.cpp, and at random in tests/simulation/accept_loop_sim_test.cpp.
 
 #include "support/drivers.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <sys/socket.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using namespace unio;
+using namespace test;
 
 listening_socket_handle listening() {
   return listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();

@@ -2,20 +2,12 @@
 // destroyed at each of these points.
 
 #include "support/other_thread.hpp"
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <system_error>
-#include <thread>
-#include <vector>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::task;
+using test::failure;
 
 // Where it is resumed is what these tests are about.
 #define EXPECT_AT_HOME(id, executor_before)                          \

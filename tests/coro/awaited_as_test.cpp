@@ -1,24 +1,15 @@
 // unio/task.hpp, awaited_as: coroutines of another library, which resume none but their own.
 
 #include "support/other_thread.hpp"
+#include "support/test.hpp"
 
 #include <unio/async_generator.hpp>
 #include <unio/run.hpp>
 #include <unio/task_group.hpp>
 #include <unio/when.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
 #include <coroutine>
 #include <exception>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
 
 // Another library: its coroutines begin at once, and are awaited by each other alone. Beside that there is a
 // function to be called when one has ended.
@@ -149,10 +140,7 @@ template <> struct unio::awaited_as<other::both> {
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::run;
-using unio::task;
+using namespace test;
 
 // Resumes on a thread of its own.
 struct elsewhere {
@@ -179,7 +167,7 @@ other::job<int> fails(std::thread& t) {
 }
 #endif
 
-struct awaited_as : testing::Test {
+struct awaited_as : ::testing::Test {
   awaited_as() = default;
   awaited_as(awaited_as const&) = delete;
   awaited_as& operator=(awaited_as const&) = delete;

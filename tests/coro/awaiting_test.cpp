@@ -2,19 +2,11 @@
 // reported.
 
 #include "support/other_thread.hpp"
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <thread>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::task;
 
 struct seen {
   std::error_code error;
@@ -120,7 +112,7 @@ void races(unio::io_multiplexer& m, unio::io_multiplexer& runs_the_pipe, unio::d
     EXPECT_EQ(s.ends, 1);
     EXPECT_TRUE(!s.error || s.error == condition::canceled || s.error == condition::timed_out) << s.error;
     EXPECT_EQ(s.bytes + left_in(pipe), 3u);
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
   }
 }
 

@@ -2,29 +2,11 @@
 // stream.
 
 #include "coro/streams.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "support/test.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::condition;
-using unio::const_buffer;
-using unio::deadline;
-using unio::io_request;
-using unio::io_result;
-using unio::mutable_buffer;
-using unio::mutable_buffers;
-using unio::task;
 
 // ---- buffered reading -------------------------------------------------------------------------------------
 

@@ -4,30 +4,13 @@
 #include "simulation/support.hpp"
 #include "support/other_thread.hpp"
 #include "support/stack_extent.hpp"
+#include "support/test.hpp"
 
-#include <unio/callback.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string_view>
-#include <thread>
-#include <utility>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::io_multiplexer;
-using unio::io_result;
-using unio::mutable_buffers;
+using namespace test;
 
 // Runs this thread's multiplexer until `done`.
 void run_until(bool const& done, io_multiplexer& m = unio::this_thread::multiplexer()) {

@@ -2,21 +2,14 @@
 // and between several.
 
 #include "coro/waiting.hpp"
+#include "support/test.hpp"
 
 #include <unio/channel.hpp>
 #include <unio/timer_handle.hpp>
 
-#include <atomic>
-#include <optional>
-#include <string>
-
 namespace {
 
 using namespace test;
-using unio::channel;
-using unio::condition;
-using unio::result;
-using unio::stop_source;
 
 // A value that cannot be copied, and is counted.
 struct parcel {
@@ -63,7 +56,7 @@ task<> receives(channel<parcel>& c, std::string& told) {
   }
 }
 
-struct one_channel : testing::Test {
+struct one_channel : ::testing::Test {
   std::unique_ptr<io_multiplexer> m = make_multiplexer();
   std::string told;
   void SetUp() override {
@@ -334,8 +327,8 @@ TEST_F(one_channel, destroys_what_was_not_received) {
 
 // ---- many -------------------------------------------------------------------------------------------------
 
-class capacities : public testing::TestWithParam<std::size_t> {};
-INSTANTIATE_TEST_SUITE_P(, capacities, testing::Values(0, 1, 3, 1024), testing::PrintToStringParamName());
+class capacities : public ::testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(, capacities, ::testing::Values(0, 1, 3, 1024), ::testing::PrintToStringParamName());
 
 TEST_P(capacities, pass_a_million_values_between_two_coroutines_in_constant_stack) {
   constexpr int n = often(1'000'000);

@@ -2,20 +2,14 @@
 // attempt begins is in tests/simulation/connect_any_sim_test.cpp.
 
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 
 #include <unio/connect_any.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <optional>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using namespace unio;
+using namespace test;
 
 listening_socket_handle listening(endpoint const& at = endpoint::ipv4_loopback(0)) {
   return listening_socket_handle::listen(at).value();

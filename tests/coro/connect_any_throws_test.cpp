@@ -1,17 +1,13 @@
 // unio/connect_any.hpp: an exception in an attempt ends all of them.
 
+#include "support/test.hpp"
+
 #include <unio/connect_any.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <stdexcept>
-
 namespace {
 
-using namespace std::chrono_literals;
-using namespace unio;
+using namespace test;
 
 // What attempts meet that do not connect, but wait for a stop, and throw.
 struct attempts {

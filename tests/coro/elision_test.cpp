@@ -4,23 +4,13 @@
 // to a generator that does not leave its function, and from Clang 20 on to a task that is awaited where it is
 // called (`[[clang::coro_await_elidable]]`). What a compiler cannot do is skipped, and the rest is held.
 
-#include <unio/generator.hpp>
+#include "support/test.hpp"
+
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <new>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace {
 
-using unio::frame_pool;
-using unio::task;
+using namespace test;
 
 #if defined(__has_cpp_attribute) && defined(__OPTIMIZE__)
 #if __has_cpp_attribute(clang::coro_await_elidable)

@@ -9,30 +9,16 @@
 #include "support/execution/execution.hpp"
 
 #include "support/other_thread.hpp"
+#include "support/test.hpp"
 
 #include <unio/execution.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <optional>
-#include <stdexcept>
 #include <stop_token>
-#include <string_view>
-#include <thread>
-#include <utility>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::io_multiplexer;
-using unio::io_result;
-using unio::mutable_buffers;
-using unio::task;
+using namespace test;
 
 namespace ex = test::execution;
 

@@ -1,29 +1,15 @@
 // executor.hpp: what is an executor and what is not; any executor in two words; a coroutine resumes on its
 // executor, whatever it waits for and however that ends; executors of a program's own.
 
+#include "support/test.hpp"
+
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
 #include <coroutine>
-#include <memory>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using unio::executor_ref;
-using unio::inline_executor;
-using unio::io_multiplexer;
-using unio::multiplexer_executor;
-using unio::resumption;
-using unio::task;
-using unio::thread_pool;
-using unio::work;
+using namespace test;
 
 // ---- what is one ------------------------------------------------------------------------------------------
 

@@ -6,29 +6,17 @@
 // itself. So that a loop without limits ends, they fail after the watchdog.
 
 #include "coro/streams.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/receiving.hpp>
 #include <unio/tail_handle.hpp>
 #include <unio/task_group.hpp>
 
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <span>
-#include <thread>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::condition;
 
 constexpr auto soon = 50ms;
 constexpr auto watchdog = 30s;
@@ -156,14 +144,14 @@ ended stopped(task<ended> t) {
 }
 task<ended> timed(task<ended> t) { co_return co_await unio::timeout(soon, std::move(t)); }
 
-class fed_for_ever : public testing::TestWithParam<loop> {
+class fed_for_ever : public ::testing::TestWithParam<loop> {
  protected:
   task<ended> run(deadline d) { return GetParam().run(stream_, d); }
 
  private:
   endless stream_;
 };
-INSTANTIATE_TEST_SUITE_P(loop, fed_for_ever, testing::ValuesIn(loops),
+INSTANTIATE_TEST_SUITE_P(loop, fed_for_ever, ::testing::ValuesIn(loops),
                          [](auto const& of) { return of.param.name; });
 
 TEST_P(fed_for_ever, ends_by_its_deadline) { EXPECT_EQ(run_here(run(soon)).error(), condition::timed_out); }

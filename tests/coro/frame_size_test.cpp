@@ -1,16 +1,13 @@
 // What a suspended coroutine weighs. A change here is a decision, not an accident. Always compiled with -O2
 // (tests/CMakeLists.txt): without it nothing is as small.
 
+#include "support/test.hpp"
+
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <new>
 
 namespace {
 
-using namespace unio;
+using namespace test;
 
 // Gives frames, and says how large the last one was.
 class scales {

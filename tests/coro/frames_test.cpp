@@ -1,21 +1,11 @@
 // frame_pool and frame allocators: sizes, bounds, threads that come and go, and whose frame it is.
 
 #include "support/other_thread.hpp"
-
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <cstring>
-#include <map>
-#include <thread>
-#include <utility>
-#include <vector>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace test;
-using unio::frame_pool;
-using unio::task;
 
 void fill(void* p, std::size_t n) { std::memset(p, 0x5a, n); }
 

@@ -1,22 +1,15 @@
 // future.hpp: the results of tasks as std::future.
 
+#include "support/test.hpp"
+
 #include <unio/future.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
 #include <future>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::future_of;
-using unio::task;
+using namespace test;
 
 task<std::unique_ptr<int>> later(int value) {
   (void)co_await unio::co_sleep(2ms);

@@ -3,35 +3,16 @@
 
 #include "support/other_thread.hpp"
 #include "support/stack_extent.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
-#include <unio/async_generator.hpp>
-#include <unio/generator.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <optional>
 #include <ranges>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::async_generator;
-using unio::condition;
-using unio::generator;
-using unio::task;
+using namespace test;
 
 // ---- generator -------------------------------------------------------------------------------------------
 

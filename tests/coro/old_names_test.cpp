@@ -1,18 +1,12 @@
 // The names from before what is awaited began with co_: each does what the new one does. They go with the
 // next version; what the compiler says of them is in messages/old_name.cpp.
 
+#include "support/test.hpp"
+
 #include <unio/connect_any.hpp>
-#include <unio/receiving.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <concepts>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 

@@ -1,25 +1,18 @@
 // Where a failure comes from: which operation met it, and on what, survives what composes operations.
 
 #include "coro/streams.hpp"
+#include "support/test.hpp"
 
 #include <unio/link.hpp>
 #include <unio/when.hpp>
 
-#include <array>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::condition;
 using unio::failure;
 
 // Of a pipe that can only be written, reads fail; of one that is empty, they wait.
-struct origins : testing::Test {
+struct origins : ::testing::Test {
   unio::anonymous_pipe p = pipe();
   std::array<char, 16> room{};
 

@@ -1,28 +1,17 @@
 // unio/pending.hpp: dump_pending and its signal. What it says of coroutines is there where the library tracks
 // them.
 
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/pending.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <csignal>
 #include <sstream>
-#include <string>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
-using namespace unio;
-using test::temporary_directory;
+using namespace test;
 
 std::string dumped() {
   std::ostringstream out;

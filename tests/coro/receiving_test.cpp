@@ -2,27 +2,13 @@
 
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using test::put;
-using unio::buffer_pool;
-using unio::condition;
-using unio::lent_buffer;
-using unio::receiving;
-using unio::task;
+using namespace test;
 
 std::string text_of(lent_buffer const& b) { return {reinterpret_cast<char const*>(b.data()), b.size()}; }
 
@@ -45,7 +31,7 @@ class receiving_range : public test::on_each_driver {
     for (int i = 0; i != 20; ++i) (void)m_->try_run_for(0ms);
   }
 };
-INSTANTIATE_TEST_SUITE_P(on, receiving_range, testing::Values("uring", "epoll"),
+INSTANTIATE_TEST_SUITE_P(on, receiving_range, ::testing::Values("uring", "epoll"),
                          [](auto const& of) { return of.param; });
 
 task<> sends(unio::socket_handle& to, std::string const& text) {

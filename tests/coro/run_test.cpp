@@ -2,23 +2,13 @@
 
 #include "support/failing_calls.hpp"
 #include "support/other_thread.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <string>
-#include <system_error>
-#include <thread>
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::task;
+using test::failure;
 
 task<int> waits_a_little(int value) {
   unio::timer_handle timer(100us);

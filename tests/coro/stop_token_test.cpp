@@ -1,22 +1,13 @@
 // stop_source, stop_token, stop_callback: called once, by the requesting thread, and not once destroyed.
 
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/stop_token.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <deque>
-#include <memory>
-#include <optional>
-#include <thread>
-
 namespace {
 
-using unio::stop_callback;
-using unio::stop_source;
-using unio::stop_token;
+using namespace test;
 
 static_assert(sizeof(stop_token) == sizeof(void*));
 

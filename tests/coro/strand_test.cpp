@@ -1,32 +1,16 @@
 // strand.hpp: one at a time, in order, on whatever executor; where dispatch continues at once; strands inside
 // of strands; taking back; the end of what it runs on.
 
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <optional>
 #include <random>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using test::call;
-using test::calling;
-using test::counts_destruction;
-using test::until;
-using unio::io_multiplexer;
-using unio::strand;
-using unio::task;
-using unio::thread_pool;
+using namespace test;
 
 static_assert(unio::is_executor<strand<unio::multiplexer_executor>>);
 static_assert(unio::is_executor<strand<strand<unio::inline_executor>>>);

@@ -6,33 +6,13 @@
 
 #include "coro/streams.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/buffered_stream.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::condition;
-using unio::const_buffer;
-using unio::const_buffers;
-using unio::deadline;
-using unio::io_request;
-using unio::io_result;
-using unio::mutable_buffer;
-using unio::mutable_buffers;
-using unio::task;
 
 // ---- what is a stream -------------------------------------------------------------------------------------
 
@@ -775,7 +755,7 @@ TEST(copy, that_is_stopped_in_the_middle_tells_what_arrived) {
   for (bool const splices : {false, true})
     for (bool const writing : {false, true})
       for (bool const in_time : {false, true}) {
-        SCOPED_TRACE(testing::Message() << splices << writing << in_time);
+        SCOPED_TRACE(::testing::Message() << splices << writing << in_time);
         auto p = pipe(), full = pipe();
         auto s = unio::socket_handle::pair().value();
         auto t = unio::socket_handle::pair().value();

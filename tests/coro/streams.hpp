@@ -3,31 +3,11 @@
 
 #pragma once
 
-#include <unio/buffered_stream.hpp>
+#include "support/test.hpp"
+
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <deque>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
-
 namespace test {
-
-using unio::const_buffer;
-using unio::const_buffers;
-using unio::deadline;
-using unio::io_request;
-using unio::io_result;
-using unio::mutable_buffer;
-using unio::mutable_buffers;
-using unio::task;
 
 inline unio::anonymous_pipe pipe() { return unio::pipe_handle::anonymous().value(); }
 

@@ -2,27 +2,16 @@
 // stop and a destruction leave behind. On one thread, and between several.
 
 #include "coro/waiting.hpp"
+#include "support/test.hpp"
 
 #include <unio/strand.hpp>
 #include <unio/sync.hpp>
 #include <unio/task_group.hpp>
 #include <unio/timer_handle.hpp>
 
-#include <atomic>
-#include <optional>
-#include <string>
-
 namespace {
 
 using namespace test;
-using unio::async_mutex;
-using unio::auto_reset_event;
-using unio::condition;
-using unio::event;
-using unio::latch;
-using unio::result;
-using unio::semaphore;
-using unio::stop_source;
 
 // ---- tasks that wait and say what became of it ------------------------------------------------------------
 
@@ -57,7 +46,7 @@ task<> holds(async_mutex& m, told& t, char who, async_mutex::guard& kept) {
   if (r.has_value()) kept = std::move(*r);
 }
 
-struct one_thread : testing::Test {
+struct one_thread : ::testing::Test {
   std::unique_ptr<io_multiplexer> m = make_multiplexer();
   told t;
   void SetUp() override { (void)m->try_run().value(); } // this thread runs it
@@ -258,8 +247,8 @@ TEST(async_mutex, death_of_who_unlocks_what_is_free) {
   EXPECT_DEATH(m.unlock(), "nobody holds");
 }
 
-class several_threads : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(, several_threads, testing::Values(2, 4), testing::PrintToStringParamName());
+class several_threads : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(, several_threads, ::testing::Values(2, 4), ::testing::PrintToStringParamName());
 
 TEST_P(several_threads, count_exactly_under_a_mutex) {
   constexpr int each = 4000;
@@ -593,7 +582,7 @@ TEST_F(contended_event, takes_back_what_it_was_about_to_resume) {
 }
 
 // What runs at once: what was granted to one may be destroyed by another that goes on before it.
-struct at_once : testing::Test {
+struct at_once : ::testing::Test {
   std::unique_ptr<unio::task_group> siblings;
   stop_source stop;
   template <class Executor, class Wait> void wait_together(Executor on, Wait wait, told& t) {

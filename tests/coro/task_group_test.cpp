@@ -1,6 +1,7 @@
 // unio/task_group.hpp: task_group.
 
 #include "support/other_thread.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 #include "sys/sanitizer.hpp"
 
@@ -10,20 +11,9 @@
 #include <unio/task_group.hpp>
 #include <unio/when.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using namespace unio;
+using namespace test;
 
 task<> adds(int& to, int i) {
   (co_await co_no_op()).value();

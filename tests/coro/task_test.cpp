@@ -1,21 +1,12 @@
 // task: lazy, whatever its value, whatever leaves it, wherever it is destroyed.
 
 #include "support/other_thread.hpp"
-
-#include <array>
-#include <chrono>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <system_error>
-#include <type_traits>
-#include <vector>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::task;
+using test::failure;
 
 static_assert(sizeof(task<>) == sizeof(void*) && sizeof(task<std::string>) == sizeof(void*));
 static_assert(std::is_nothrow_move_constructible_v<task<int>> && !std::is_copy_constructible_v<task<int>>);

@@ -2,34 +2,22 @@
 // stopping, joining and destroying with work queued, running and in flight; that a thread that sleeps is
 // woken.
 
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <string_view>
-#include <thread>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using test::counting_work;
-using test::until;
-using test::watchdog;
-using unio::task;
-using unio::thread_pool;
+using namespace test;
 
-class of : public testing::TestWithParam<int> {
+class of : public ::testing::TestWithParam<int> {
  protected:
   watchdog watchdog_;
   thread_pool pool_{GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(thread_pool, of, testing::Values(1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(thread_pool, of, ::testing::Values(1, 2, 4));
 
 // ---- happy ------------------------------------------------------------------------------------------------
 
@@ -558,7 +546,7 @@ TEST(thread_pool, destroyed_with_tasks_that_are_spawned_destroys_them) {
 }
 
 TEST(thread_pool_death, a_thread_of_the_pool_that_would_wait_for_itself_is_told) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
       {
         thread_pool pool(1);

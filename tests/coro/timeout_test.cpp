@@ -1,6 +1,7 @@
 // unio/when.hpp: timeout and co_sleep.
 
 #include "coro/waiting.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -9,18 +10,9 @@
 #include <unio/task_group.hpp>
 #include <unio/when.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <stdexcept>
-#include <thread>
-
 namespace {
 
-using namespace std::chrono_literals;
-using namespace unio;
+using namespace test;
 
 task<int> ready(int i) { co_return i; }
 task<int> later(int i) {

@@ -1,20 +1,16 @@
 // Values that are themselves errors, results or anything, carried by all that carries values: none is taken
 // for a failure.
 
+#include "support/test.hpp"
+
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <any>
-#include <chrono>
 #include <expected>
-#include <system_error>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using namespace unio;
+using namespace test;
 
 template <class T> T sample();
 template <> std::error_code sample() { return make_error_code(error::truncated); }

@@ -3,21 +3,14 @@
 
 #pragma once
 
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/run.hpp>
 
-#include <gtest/gtest.h>
-
 #include <barrier>
-#include <memory>
-#include <thread>
-#include <vector>
 
 namespace test {
-
-using unio::io_multiplexer;
-using unio::task;
 
 /// So many times, or a tenth of it where a sanitizer looks on, which the pool of frames makes way for as
 /// well.

@@ -3,25 +3,15 @@
 
 #include "coro/waiting.hpp"
 #include "support/other_thread.hpp"
+#include "support/test.hpp"
 
 #include <unio/pipe_handle.hpp>
 #include <unio/run.hpp>
 #include <unio/when.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using namespace unio;
+using namespace test;
 
 std::error_code const canceled(ECANCELED, std::system_category());
 

@@ -1,6 +1,7 @@
 // task.hpp: co_yield_now(), co_fork(), and that awaits which are ready at once give others a turn.
 
 #include "coro/waiting.hpp"
+#include "support/test.hpp"
 
 #include <unio/buffered_stream.hpp>
 #include <unio/channel.hpp>
@@ -14,16 +15,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <string>
-
 namespace {
 
 using namespace test;
-using unio::co_fork;
-using unio::co_yield_now;
-using namespace std::chrono_literals;
 
 // ---- co_yield_now -----------------------------------------------------------------------------------------
 

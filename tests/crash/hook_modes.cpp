@@ -4,8 +4,7 @@
 
 #include "crash/oracle.hpp"
 #include "locks/hooks.hpp"
-
-#include <cstring>
+#include "support/test.hpp"
 
 namespace crash {
 

@@ -9,11 +9,7 @@
 #include "crash/worker.hpp"
 #include "locks/hooks.hpp"
 #include "support/temporary_directory.hpp"
-
-#include <array>
-#include <chrono>
-#include <cstdio>
-#include <cstring>
+#include "support/test.hpp"
 
 namespace crash {
 

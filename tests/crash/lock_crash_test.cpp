@@ -15,20 +15,11 @@
 #include "crash/hook_modes.hpp"
 #include "crash/processes.hpp"
 #include "locks/lock_file.hpp"
-
-#include <gtest/gtest.h>
+#include "support/test.hpp"
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace {
 
@@ -50,7 +41,7 @@ crash::thoroughness thoroughness() {
 
 std::uint64_t next_seed() {
   std::uint64_t const seed = arguments.seed++;
-  testing::Test::RecordProperty("seed", std::to_string(seed));
+  ::testing::Test::RecordProperty("seed", std::to_string(seed));
   return seed;
 }
 
@@ -77,7 +68,7 @@ using harness = std::string (*)(algorithm const&);
 
 // ── each algorithm passes ──────────────────────────────────────────────────────────────────────────────────
 
-class lock_crash : public testing::TestWithParam<algorithm> {};
+class lock_crash : public ::testing::TestWithParam<algorithm> {};
 
 TEST_P(lock_crash, excludes_threads_and_processes_that_ask_at_random) {
   EXPECT_EQ(by_threads_and_processes(GetParam()), "");
@@ -101,7 +92,7 @@ TEST_P(lock_crash, tells_errors_and_does_not_take_them_for_contention) {
 }
 
 INSTANTIATE_TEST_SUITE_P(of, lock_crash,
-                         testing::ValuesIn(crash::algorithms().begin(), crash::algorithms().end()),
+                         ::testing::ValuesIn(crash::algorithms().begin(), crash::algorithms().end()),
                          [](auto const& p) { return std::string(p.param.name); });
 
 // ── each planted defect is noticed ─────────────────────────────────────────────────────────────────────────
@@ -149,7 +140,7 @@ control const controls[] = {
 #undef CONTROL
 };
 
-class planted_defect : public testing::TestWithParam<control> {};
+class planted_defect : public ::testing::TestWithParam<control> {};
 
 TEST_P(planted_defect, is_noticed) {
   control const& c = GetParam();
@@ -164,7 +155,7 @@ TEST_P(planted_defect, is_noticed) {
   RecordProperty("noticed", wrong);
 }
 
-INSTANTIATE_TEST_SUITE_P(of, planted_defect, testing::ValuesIn(controls), [](auto const& p) {
+INSTANTIATE_TEST_SUITE_P(of, planted_defect, ::testing::ValuesIn(controls), [](auto const& p) {
   std::string name = std::string(p.param.defect) + "_in_" + p.param.algorithm + "_" + p.param.by;
   std::replace_if(name.begin(), name.end(), [](char c) { return c == ' ' || c == ':'; }, '_');
   return name;
@@ -232,7 +223,7 @@ int wrong_usage(char const* what) {
 
 int main(int argc, char** argv) {
   if (::access("/dev/shm", W_OK) == 0) ::setenv("TMPDIR", "/dev/shm", 0); // a disk has delays of its own
-  testing::InitGoogleTest(&argc, argv);
+  ::testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i != argc; ++i) {
     std::string const name = argv[i];
     if (name == "--full") {

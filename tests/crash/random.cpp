@@ -6,14 +6,11 @@
 #include "crash/processes.hpp"
 #include "crash/worker.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <sched.h>
 
-#include <chrono>
-#include <filesystem>
 #include <random>
-#include <thread>
-#include <vector>
 
 namespace crash {
 

@@ -6,10 +6,7 @@
 #include "crash/worker.hpp"
 #include "support/failing_calls.hpp"
 #include "support/temporary_directory.hpp"
-
-#include <array>
-#include <chrono>
-#include <cstring>
+#include "support/test.hpp"
 
 namespace crash {
 

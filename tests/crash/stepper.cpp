@@ -10,19 +10,14 @@
 #include "crash/oracle.hpp"
 #include "crash/processes.hpp"
 #include "crash/worker.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <linux/futex.h>
-#include <sched.h>
-#include <sys/syscall.h>
 
-#include <array>
 #include <climits>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <random>
-#include <vector>
 
 namespace crash {
 

@@ -5,39 +5,18 @@
 
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 #include "sys/calls.hpp"
 #include "sys/kernel_abi.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <poll.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <set>
-#include <string>
-#include <thread>
-#include <utility>
-
 namespace {
 
-using namespace std::chrono_literals;
-using unio::io_operation;
-using unio::readiness;
-using unio::driver::attempt;
-using unio::driver::may_move;
+using namespace test;
+using namespace unio::driver;
 using unio::driver::outcome;
-using unio::driver::place;
-using unio::driver::reaction;
-using unio::driver::trigger;
-using unio::driver::what_follows;
 
 constexpr auto all_places = [] {
   std::array<place, unio::driver::place_count> all{};
@@ -282,8 +261,7 @@ void for_each_place(std::string const& driver, std::function<void(scene&, place)
       ASSERT_STREQ(name_of(there.op->where()), name_of(where));
       each(there, where);
     });
-    bool const lasts =
-        where != place::at_hand && where != place::with_members && where != place::unclaimed;
+    bool const lasts = where != place::at_hand && where != place::with_members && where != place::unclaimed;
     EXPECT_EQ(visits, lasts ? 1 : 0);
     if (lasts && s.op->started()) s.drive();
   }

@@ -3,17 +3,12 @@
 #include "driver/queues.hpp"
 
 #include "driver/uring/slots.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <deque>
 #include <random>
-#include <vector>
 
 namespace {
 

@@ -5,29 +5,18 @@
 #include "support/drivers.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <pthread.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <csignal>
-#include <cstdint>
-#include <deque>
-#include <memory>
 #include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::io_operation;
+using namespace test;
 
 struct seen {
   std::atomic<int> running{0}, most{0}, ran{0};

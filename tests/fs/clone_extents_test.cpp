@@ -3,17 +3,12 @@
 #include "sys/clone_extents.hpp"
 
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <linux/fs.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <string>
 #include <tuple>
 
 namespace {
@@ -21,9 +16,9 @@ namespace {
 using unio::sys::copy_extents;
 using unio::sys::copy_rung;
 using unio::sys::extents_copy;
-using unio::sys::table;
+using namespace test;
 
-class clone_extents : public testing::Test {
+class clone_extents : public ::testing::Test {
  protected:
   clone_extents()
       : from(::open((directory / "from").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)),

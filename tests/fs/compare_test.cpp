@@ -2,21 +2,17 @@
 // copy_test.cpp, which compares each copy.
 
 #include "fs/tree_fixture.hpp"
+#include "support/test.hpp"
 
 #include <unio/fs/compare.hpp>
 
-#include <gtest/gtest.h>
-
 #include <sys/mount.h>
-
-#include <cerrno>
-#include <cstring>
 
 namespace {
 
 using namespace unio::fs;
 
-class compare_ : public testing::Test {
+class compare_ : public ::testing::Test {
  protected:
   compare_() {
     for (auto const* tree : {"a", "b"}) test::make_bushy(directory / tree, 2, 1, 1);

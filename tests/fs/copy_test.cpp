@@ -4,37 +4,23 @@
 #include "fs/tree_fixture.hpp"
 #include "support/child.hpp"
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 
 #include <unio/fs/compare.hpp>
 #include <unio/fs/copy.hpp>
 #include <unio/fs/reduce.hpp>
 #include <unio/run.hpp>
 
-#include <gtest/gtest.h>
-
-#include <sched.h>
 #include <sys/mount.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <memory>
-#include <set>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::sys::table;
+using namespace test;
 using namespace unio::fs;
 
 struct differences : compare_sink {
@@ -96,7 +82,7 @@ void make_rich(std::string const& root) {
   set_time(root + "/dir0", 1000000000, 999999999);
 }
 
-class copy_ : public testing::Test {
+class copy_ : public ::testing::Test {
  protected:
   ~copy_() override {
     (void)::chmod((a + "/closed").c_str(), 0755);

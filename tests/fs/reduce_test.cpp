@@ -4,34 +4,24 @@
 #include "fs/tree_fixture.hpp"
 #include "support/failing_calls.hpp"
 #include "support/process.hpp"
+#include "support/test.hpp"
 
 #include <unio/fs/reduce.hpp>
 #include <unio/run.hpp>
-
-#include <gtest/gtest.h>
 
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::sys::table;
+using namespace test;
 using namespace unio::fs;
 
-class reduce_ : public testing::Test {
+class reduce_ : public ::testing::Test {
  protected:
   test::temporary_directory directory;
 };

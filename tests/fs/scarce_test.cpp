@@ -1,18 +1,14 @@
 // unio/fs/tree.hpp: where descriptors are scarce, the algorithms on trees use fewer threads.
 
 #include "fs/tree_fixture.hpp"
+#include "support/test.hpp"
 
 #include <unio/fs/compare.hpp>
 #include <unio/fs/copy.hpp>
 #include <unio/fs/reduce.hpp>
 #include <unio/fs/walk.hpp>
 
-#include <gtest/gtest.h>
-
 #include <fcntl.h>
-
-#include <cstdint>
-#include <string>
 
 namespace {
 

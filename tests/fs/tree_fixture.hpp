@@ -3,20 +3,9 @@
 #pragma once
 
 #include "support/kernel.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
-
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-#include <string_view>
+#include "support/test.hpp"
 
 namespace test {
 

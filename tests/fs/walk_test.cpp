@@ -3,33 +3,21 @@
 
 #include "fs/tree_fixture.hpp"
 #include "support/failing_calls.hpp"
+#include "support/test.hpp"
 
 #include <unio/fs/reduce.hpp>
 #include <unio/fs/walk.hpp>
 #include <unio/run.hpp>
 #include <unio/when.hpp>
 
-#include <gtest/gtest.h>
-
 #include <sys/mman.h>
 #include <sys/mount.h>
 
-#include <atomic>
-#include <cerrno>
-#include <chrono>
 #include <filesystem>
-#include <mutex>
-#include <optional>
-#include <set>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::entry_kind;
-using unio::sys::table;
+using namespace test;
 using namespace unio::fs;
 
 struct listing : walk_visitor {
@@ -53,7 +41,7 @@ struct listing : walk_visitor {
   std::string last = "/";
 };
 
-class walk_ : public testing::Test {
+class walk_ : public ::testing::Test {
  protected:
   test::temporary_directory directory;
 

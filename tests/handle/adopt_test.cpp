@@ -3,34 +3,21 @@
 
 #include "support/child.hpp"
 #include "support/drivers.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/adopt.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstdlib>
-#include <iterator>
-#include <string>
-#include <utility>
 #include <variant>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::adopt;
-using unio::adopted;
-using unio::endpoint;
+using namespace test;
 
 bool is_close_on_exec(int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
 bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
@@ -181,26 +168,25 @@ static_assert(!can_be_adopted<unio::mapped_file_handle> && !can_be_adopted<unio:
 // As a service manager does it: descriptors from 3 on, which a child takes over.
 TEST(adopted, is_what_the_service_manager_has_passed) {
   foreign const f;
-  EXPECT_EQ(test::in_child([&] {
-              int const high[] = {::fcntl(f.listener, F_DUPFD, 500), ::fcntl(f.datagrams, F_DUPFD, 500),
-                                  ::fcntl(f.reader, F_DUPFD, 500)};
-              for (int i = 0; i != 3; ++i) ::dup2(high[i], 3 + i);
-              ::setenv("LISTEN_PID", std::to_string(::getpid()).c_str(), 1);
-              ::setenv("LISTEN_FDS", "3", 1);
-              auto all = unio::inherited_handles::take_over();
-              if (!all || all->size() != 3 || all->native_handle(0) != 3) return 1;
-              auto const listener = adopt(*all, 0);
-              if (!listener || !std::holds_alternative<unio::listening_socket_handle>(*listener)) return 2;
-              auto const datagrams = adopt(*all, 1);
-              if (!datagrams || !std::holds_alternative<unio::datagram_handle>(*datagrams)) return 3;
-              auto const pipe = adopt(*all, 2);
-              if (!pipe || !std::holds_alternative<unio::pipe_handle>(*pipe)) return 4;
-              if (adopt(*all, 0).error() != std::errc::bad_file_descriptor) return 5; // it was taken
-              if (adopt(*all, 3).error() != std::errc::bad_file_descriptor) return 6; // there is none
-              if (all->native_handle(0) != -1 || all->native_handle(3) != -1) return 7;
-              return is_close_on_exec(3) && is_close_on_exec(5) ? 0 : 8;
-            }),
-            0);
+  test::expect_in_child([&] {
+    int const high[] = {::fcntl(f.listener, F_DUPFD, 500), ::fcntl(f.datagrams, F_DUPFD, 500),
+                        ::fcntl(f.reader, F_DUPFD, 500)};
+    for (int i = 0; i != 3; ++i) ::dup2(high[i], 3 + i);
+    ::setenv("LISTEN_PID", std::to_string(::getpid()).c_str(), 1);
+    ::setenv("LISTEN_FDS", "3", 1);
+    auto all = unio::inherited_handles::take_over();
+    CHILD_EXPECTS(all && all->size() == 3 && all->native_handle(0) == 3);
+    auto const listener = adopt(*all, 0);
+    CHILD_EXPECTS(listener && std::holds_alternative<unio::listening_socket_handle>(*listener));
+    auto const datagrams = adopt(*all, 1);
+    CHILD_EXPECTS(datagrams && std::holds_alternative<unio::datagram_handle>(*datagrams));
+    auto const pipe = adopt(*all, 2);
+    CHILD_EXPECTS(pipe && std::holds_alternative<unio::pipe_handle>(*pipe));
+    CHILD_EXPECTS(adopt(*all, 0).error() == std::errc::bad_file_descriptor); // it was taken
+    CHILD_EXPECTS(adopt(*all, 3).error() == std::errc::bad_file_descriptor); // there is none
+    CHILD_EXPECTS(all->native_handle(0) == -1 && all->native_handle(3) == -1);
+    return CHILD_MEETS(is_close_on_exec(3) && is_close_on_exec(5));
+  });
 }
 
 TEST(adopted, is_what_came_over_a_socket) {

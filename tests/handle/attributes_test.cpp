@@ -3,27 +3,15 @@
 #include "support/failing_calls.hpp"
 #include "support/filesystems.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/directory_handle.hpp>
-#include <unio/symlink_handle.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
 
 #include <sys/xattr.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <set>
-#include <string>
-#include <string_view>
-
 namespace {
 
-using unio::attribute_mode;
-using unio::last_link;
-using table = unio::sys::table;
+using namespace test;
 
 static_assert(std::forward_iterator<unio::attribute_names::iterator>);
 

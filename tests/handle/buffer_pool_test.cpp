@@ -6,30 +6,15 @@
 #include "support/ends.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/buffer_pool.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-#include <cstring>
-#include <memory>
-#include <optional>
 #include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::put;
-using unio::buffer_pool;
-using unio::condition;
-using unio::deadline;
-using unio::lent_buffer;
+using namespace test;
 
 std::string text_of(lent_buffer const& b) { return {reinterpret_cast<char const*>(b.data()), b.size()}; }
 
@@ -136,7 +121,7 @@ struct notes {
   void set_done() noexcept { ++to->dones; }
 };
 
-class receiving : public testing::TestWithParam<char const*> {
+class receiving : public ::testing::TestWithParam<char const*> {
  protected:
   void SetUp() override {
     auto made = test::make_multiplexer(GetParam());
@@ -154,7 +139,7 @@ class receiving : public testing::TestWithParam<char const*> {
   }
   std::unique_ptr<unio::io_multiplexer> m;
 };
-INSTANTIATE_TEST_SUITE_P(on, receiving, testing::Values("epoll", "uring"),
+INSTANTIATE_TEST_SUITE_P(on, receiving, ::testing::Values("epoll", "uring"),
                          [](auto const& of) { return of.param; });
 
 TEST_P(receiving, idle_connections_hold_no_buffer) {

@@ -1,32 +1,17 @@
 // datagram_handle.hpp, datagram.hpp: sockets for datagrams, their names and options. What travels over them
 // is in kernel/datagram_test.cpp and in the table of operations.
 
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <net/if.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::address_family;
-using unio::datagram_handle;
-using unio::datagram_info;
-using unio::endpoint;
+using namespace test;
 
 int option(unio::handle const& h, int level, int name) {
   int value = -1;

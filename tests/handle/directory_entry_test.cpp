@@ -1,20 +1,11 @@
 // directory_entry.hpp: the records of getdents64(2).
 
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/directory_entry.hpp>
-
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <array>
-#include <iterator>
-#include <map>
-#include <string>
 
 namespace {
 

@@ -4,36 +4,15 @@
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/filesystems.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/directory_handle.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <filesystem>
-#include <set>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::directory_entry;
-using unio::directory_handle;
-using creation = unio::handle::creation;
+using namespace test;
 
 std::vector<std::byte>& buffer() {
   static std::vector<std::byte> memory(64 * 1024);

@@ -1,24 +1,13 @@
 // endpoint.hpp: addresses from text and back, and what is not an address.
 
+#include "support/posix.hpp"
+#include "support/test.hpp"
+
 #include <unio/endpoint.hpp>
-
-#include <gtest/gtest.h>
-
-#include <netinet/in.h>
-#include <sys/socket.h>
-
-#include <cerrno>
-#include <cstdint>
-#include <cstring>
-#include <string>
-#include <string_view>
 
 namespace {
 
-using unio::address_family;
-using unio::endpoint;
-using unio::error;
-using unio::parse_endpoint;
+using namespace test;
 using namespace std::string_literals;
 
 TEST(endpoint, reads_its_own_text_back) {

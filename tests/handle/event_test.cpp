@@ -1,23 +1,15 @@
 // timer_handle.hpp, event_handle: a counter that one thread signals and another waits for.
 
 #include "support/calls.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <limits>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::event_handle;
+using namespace test;
 
 std::uint64_t take(event_handle const& e) {
   std::uint64_t n = 0;

@@ -3,45 +3,21 @@
 
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
 #include "support/process.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <cstring>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::extent_type;
+using namespace test;
 using unio::file_handle;
-using unio::file_lock;
-using unio::lock_kind;
-using unio::sys::table;
-using mode = unio::handle::mode;
 
 constexpr auto shared = lock_kind::shared;
 constexpr auto exclusive = lock_kind::exclusive;

@@ -3,38 +3,21 @@
 #include "support/calls.hpp"
 #include "support/direct_io.hpp"
 #include "support/drivers.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "sys/ofd_lock.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <string>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::clone_way;
-using unio::extent_type;
-using unio::file_extent;
+using namespace test;
 using unio::file_handle;
-using caching = unio::handle::caching;
-using creation = unio::handle::creation;
-using mode = unio::handle::mode;
 
 constexpr extent_type mebibyte = 1 << 20;
 
@@ -244,7 +227,7 @@ TEST(direct, goes_past_the_page_cache_on_every_driver) {
   drivers.emplace_back(); // blocking
   for (caching const k : {caching::none, caching::only_metadata})
     for (std::string const& driver : drivers) {
-      SCOPED_TRACE(testing::Message() << static_cast<int>(k) << ' ' << driver);
+      SCOPED_TRACE(::testing::Message() << static_cast<int>(k) << ' ' << driver);
       auto const m = driver.empty() ? nullptr : test::make_multiplexer(driver.c_str()).value();
       std::string const name = "a" + std::to_string(static_cast<int>(k)) + driver;
       file_handle f = file_handle::file(d.handle(), name, mode::write, creation::if_needed, k).value();

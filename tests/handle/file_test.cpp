@@ -4,34 +4,20 @@
 #include "support/direct_io.hpp"
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <linux/io_uring.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <utility>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::file_handle;
-using creation = unio::handle::creation;
-using caching = unio::handle::caching;
+using namespace test;
 using flag = unio::handle::flag;
-using mode = unio::handle::mode;
+using unio::file_handle;
 
 ino_t inode(unio::handle const& h) {
   struct stat s{};

@@ -3,40 +3,23 @@
 
 #include "support/coroutine.hpp"
 #include "support/operation_table.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 
 #include <unio/foreign_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <optional>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::foreign_handle;
-using unio::readiness_set;
+using namespace test;
 
 // A descriptor as a library has it.
 class owned_fd {

@@ -5,42 +5,21 @@
 #include "support/coroutine.hpp"
 #include "support/drivers.hpp"
 #include "support/kernel.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/map_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <linux/futex.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
 #include <ctime>
-#include <deque>
-#include <filesystem>
-#include <memory>
-#include <new>
-#include <optional>
-#include <thread>
-#include <utility>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::async_wait_on;
-using unio::condition;
-using unio::futex;
-using unio::futex_scope;
-using unio::io_multiplexer;
+using namespace test;
 using word = std::atomic<std::uint32_t>;
 
 class futex_on : public test::on_each_driver {};
@@ -245,19 +224,18 @@ TEST_P(futex_on, waits_in_a_forked_child_as_well) {
   waits mine(*m_);
   mine.start(futex(w), 0);
   (void)m_->try_run();
-  EXPECT_EQ(test::in_child([&] {
-              auto const m = test::make_multiplexer(GetParam().c_str()).value();
-              word own{0};
-              waits all(*m);
-              all.start(futex(own), 0);
-              (void)m->try_run();
-              std::thread([&] {
-                own.store(1);
-                futex(own).wake();
-              }).join();
-              return all.run(1) && all.result(0)->value() == 1 ? 0 : 1;
-            }),
-            0);
+  test::expect_in_child([&] {
+    auto const m = test::make_multiplexer(GetParam().c_str()).value();
+    word own{0};
+    waits all(*m);
+    all.start(futex(own), 0);
+    (void)m->try_run();
+    std::thread([&] {
+      own.store(1);
+      futex(own).wake();
+    }).join();
+    return CHILD_MEETS(all.run(1) && all.result(0)->value() == 1);
+  });
   w.store(1);
   futex(w).wake();
   EXPECT_TRUE(mine.run(1));

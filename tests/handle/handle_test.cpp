@@ -1,26 +1,16 @@
 // handle.hpp: which handle owns a descriptor, and that it never is 0, 1 or 2 nor inherited.
 
 #include "support/child.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <utility>
-
 namespace {
 
-using unio::handle_kind;
-using unio::io_handle;
-using unio::pipe_handle;
+using namespace test;
 
 bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 bool is_close_on_exec(int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
@@ -130,36 +120,30 @@ TEST(handle, opens_nothing_that_a_started_program_would_inherit) {
 TEST(handle, is_never_0_1_or_2_even_if_those_are_free) {
   test::temporary_directory const directory;
   directory.write("file", "text");
-  int const failed = test::in_child([&] {
+  test::expect_in_child([&] {
     for (int fd = 0; fd < 3; ++fd) ::close(fd);
-    int step = 0;
     auto const bad = [&](unio::handle const& h) {
-      ++step;
       return h.native_handle() <= 2 || !is_close_on_exec(h.native_handle());
     };
     unio::result<unio::anonymous_pipe> const pipe = pipe_handle::anonymous();
-    if (!pipe || bad(pipe->reader) || bad(pipe->writer)) return 10 + step;
+    CHILD_EXPECTS(pipe && !bad(pipe->reader) && !bad(pipe->writer));
     unio::result<unio::socket_pair> const pair = unio::socket_handle::pair();
-    if (!pair || bad(pair->first) || bad(pair->second)) return 20 + step;
+    CHILD_EXPECTS(pair && !bad(pair->first) && !bad(pair->second));
     unio::result<unio::socket_handle> const socket =
         unio::socket_handle::create(unio::address_family::unix_path);
-    if (!socket || bad(*socket)) return 30;
+    CHILD_EXPECTS(socket && !bad(*socket));
     unio::result<unio::event_handle> const event = unio::event_handle::create();
-    if (!event || bad(*event)) return 40;
+    CHILD_EXPECTS(event && !bad(*event));
     unio::result<unio::file_handle> const file = unio::file_handle::file(directory.handle(), "file");
-    if (!file || bad(*file)) return 50;
+    CHILD_EXPECTS(file && !bad(*file));
     unio::result<unio::file_handle> const temporary = unio::file_handle::temp_file(directory.handle());
-    if (!temporary || bad(*temporary)) return 60;
+    CHILD_EXPECTS(temporary && !bad(*temporary));
     unio::result<unio::handle> const clone = file->handle::clone();
-    if (!clone || bad(*clone)) return 70;
+    CHILD_EXPECTS(clone && !bad(*clone));
     unio::result<unio::path_handle> const path = unio::path_handle::path("/");
-    if (!path || bad(*path)) return 80;
-    for (int fd = 0; fd < 3; ++fd) {
-      if (is_open(fd)) return 90 + fd;
-    }
-    return 0;
+    CHILD_EXPECTS(path && !bad(*path));
+    return CHILD_MEETS(!is_open(0) && !is_open(1) && !is_open(2));
   });
-  EXPECT_EQ(failed, 0);
 }
 
 TEST(adopt, takes_a_pipe_and_makes_it_nonblocking_and_close_on_exec) {
@@ -224,15 +208,14 @@ TEST(adopt, refuses_sockets_whose_bytes_are_messages) {
 }
 
 TEST(adopt, moves_a_standard_descriptor_above_2) {
-  EXPECT_EQ(test::in_child([] {
-              int fds[2];
-              if (::pipe(fds) != 0 || ::dup2(fds[0], 0) != 0) return 1;
-              unio::result<io_handle> const adopted = io_handle::adopt(0);
-              if (!adopted) return 2;
-              if (adopted->native_handle() <= 2 || !is_close_on_exec(adopted->native_handle())) return 3;
-              return is_open(0) ? 4 : 0;
-            }),
-            0);
+  test::expect_in_child([] {
+    int fds[2];
+    CHILD_EXPECTS(::pipe(fds) == 0 && ::dup2(fds[0], 0) == 0);
+    unio::result<io_handle> const adopted = io_handle::adopt(0);
+    CHILD_EXPECTS(adopted);
+    CHILD_EXPECTS(adopted->native_handle() > 2 && is_close_on_exec(adopted->native_handle()));
+    return CHILD_MEETS(!is_open(0));
+  });
 }
 
 TEST(async_close, that_is_never_started_closes) {

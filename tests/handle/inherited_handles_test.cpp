@@ -4,35 +4,14 @@
 // program again, and one has systemd-socket-activate do it.
 
 #include "support/child.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using unio::datagram_handle;
-using unio::endpoint;
-using unio::inherited_handles;
-using unio::listening_socket_handle;
-using unio::socket_handle;
+using namespace test;
 
 // Puts duplicates where a service manager puts them. They are not close-on-exec.
 void pass(std::vector<int> const& fds) {
@@ -69,76 +48,71 @@ struct passed {
 TEST(inherited_handles, are_taken_by_name_as_what_they_are) {
   passed const p;
   endpoint const at = p.listener.local_endpoint().value();
-  EXPECT_EQ(test::in_child([&] {
-              p.pass_all();
-              say("4", "web:log:peer:fifo");
-              auto all = inherited_handles::take_over();
-              if (!all || all->size() != 4 || all->empty()) return 1;
-              if (is_said()) return 2;
-              for (int fd = 3; fd < 7; ++fd)
-                if (!is_close_on_exec(fd)) return 3;
-              if (all->name(0) != "web" || all->find("fifo") != 3) return 4;
-              if (all->find("none") != inherited_handles::none) return 5;
-              // What is something else stays.
-              if (all->take_stream(0).error() != std::errc::wrong_protocol_type) return 6;
-              if (all->take_listener(1).error() != std::errc::wrong_protocol_type) return 7;
-              if (all->take_listener(2).error() != std::errc::invalid_argument) return 8;
-              if (all->take_datagrams(3).error() != std::errc::not_a_socket) return 9;
-              if (all->take(1).error() != std::errc::wrong_protocol_type) return 10;
-              auto listener = all->take_listener(all->find("web"));
-              auto datagrams = all->take_datagrams(all->find("log"));
-              auto stream = all->take_stream(all->find("peer"));
-              auto pipe = all->take(all->find("fifo"));
-              if (!listener || !datagrams || !stream || !pipe) return 11;
-              if (all->find("web") != inherited_handles::none) return 12; // it was taken
-              if (all->take_listener(0).error() != std::errc::bad_file_descriptor) return 13;
-              if (all->take_listener(9).error() != std::errc::bad_file_descriptor) return 14;
-              if (listener->native_handle() != 3 || listener->local_endpoint().value() != at) return 15;
-              return stream->write(unio::const_buffer("x", 1)) ? 0 : 16;
-            }),
-            0);
+  test::expect_in_child([&] {
+    p.pass_all();
+    say("4", "web:log:peer:fifo");
+    auto all = inherited_handles::take_over();
+    CHILD_EXPECTS(all && all->size() == 4 && !all->empty());
+    CHILD_EXPECTS(!is_said());
+    for (int fd = 3; fd < 7; ++fd) CHILD_EXPECTS(is_close_on_exec(fd));
+    CHILD_EXPECTS(all->name(0) == "web" && all->find("fifo") == 3);
+    CHILD_EXPECTS(all->find("none") == inherited_handles::none);
+    // What is something else stays.
+    CHILD_EXPECTS(all->take_stream(0).error() == std::errc::wrong_protocol_type);
+    CHILD_EXPECTS(all->take_listener(1).error() == std::errc::wrong_protocol_type);
+    CHILD_EXPECTS(all->take_listener(2).error() == std::errc::invalid_argument);
+    CHILD_EXPECTS(all->take_datagrams(3).error() == std::errc::not_a_socket);
+    CHILD_EXPECTS(all->take(1).error() == std::errc::wrong_protocol_type);
+    auto listener = all->take_listener(all->find("web"));
+    auto datagrams = all->take_datagrams(all->find("log"));
+    auto stream = all->take_stream(all->find("peer"));
+    auto pipe = all->take(all->find("fifo"));
+    CHILD_EXPECTS(listener && datagrams && stream && pipe);
+    CHILD_EXPECTS(all->find("web") == inherited_handles::none); // it was taken
+    CHILD_EXPECTS(all->take_listener(0).error() == std::errc::bad_file_descriptor);
+    CHILD_EXPECTS(all->take_listener(9).error() == std::errc::bad_file_descriptor);
+    CHILD_EXPECTS(listener->native_handle() == 3 && listener->local_endpoint().value() == at);
+    return CHILD_MEETS(stream->write(unio::const_buffer("x", 1)));
+  });
 }
 
 TEST(inherited_handles, that_are_not_taken_are_closed) {
   passed const p;
-  EXPECT_EQ(test::in_child([&] {
-              p.pass_all();
-              say("4", nullptr);
-              int released = -1;
-              {
-                auto all = inherited_handles::take_over();
-                if (!all || all->name(2) != "unknown") return 1;
-                released = all->release(2);
-                if (released != 5 || all->release(2) != -1 || all->release(9) != -1) return 2;
-                inherited_handles const moved = std::move(*all);
-                if (moved.size() != 4 || !all->empty()) return 3;
-              }
-              for (int const fd : {3, 4, 6})
-                if (::fcntl(fd, F_GETFD) >= 0) return 4;
-              return ::fcntl(released, F_GETFD) >= 0 ? 0 : 5;
-            }),
-            0);
+  test::expect_in_child([&] {
+    p.pass_all();
+    say("4", nullptr);
+    int released = -1;
+    {
+      auto all = inherited_handles::take_over();
+      CHILD_EXPECTS(all && all->name(2) == "unknown");
+      released = all->release(2);
+      CHILD_EXPECTS(released == 5 && all->release(2) == -1 && all->release(9) == -1);
+      inherited_handles const moved = std::move(*all);
+      CHILD_EXPECTS(moved.size() == 4 && all->empty());
+    }
+    for (int const fd : {3, 4, 6}) CHILD_EXPECTS(::fcntl(fd, F_GETFD) < 0);
+    return CHILD_MEETS(::fcntl(released, F_GETFD) >= 0);
+  });
 }
 
 TEST(inherited_handles, are_none_where_they_are_anothers_or_nothing_is_said) {
   passed const p;
-  EXPECT_EQ(test::in_child([&] {
-              ::unsetenv("LISTEN_PID");
-              ::unsetenv("LISTEN_FDS");
-              auto none = inherited_handles::take_over();
-              if (!none || !none->empty()) return 1;
-              p.pass_all();
-              say("4", "a:b:c:d", ::getppid());
-              none = inherited_handles::take_over(inherited_handles::environment::keep);
-              if (!none || !none->empty() || !is_said()) return 2;
-              none = inherited_handles::take_over();
-              if (!none || !none->empty() || is_said()) return 3;
-              if (is_close_on_exec(3)) return 4; // they were left alone
-              say("0", "");
-              none = inherited_handles::take_over();
-              return none && none->empty() ? 0 : 5;
-            }),
-            0);
+  test::expect_in_child([&] {
+    ::unsetenv("LISTEN_PID");
+    ::unsetenv("LISTEN_FDS");
+    auto none = inherited_handles::take_over();
+    CHILD_EXPECTS(none && none->empty());
+    p.pass_all();
+    say("4", "a:b:c:d", ::getppid());
+    none = inherited_handles::take_over(inherited_handles::environment::keep);
+    CHILD_EXPECTS(none && none->empty() && is_said());
+    none = inherited_handles::take_over();
+    CHILD_EXPECTS(none && none->empty() && !is_said());
+    CHILD_EXPECTS(!is_close_on_exec(3)); // they were left alone
+    say("0", "");
+    none = inherited_handles::take_over();
+    return CHILD_MEETS(none && none->empty());
+  });
 }
 
 TEST(inherited_handles, that_are_said_wrongly_are_an_error_that_names_the_variable) {
@@ -173,10 +147,10 @@ TEST(inherited_handles, that_are_said_wrongly_are_an_error_that_names_the_variab
                 if (c.pid != nullptr) ::setenv("LISTEN_PID", c.pid, 1);
                 std::string why;
                 auto const all = inherited_handles::take_over(inherited_handles::environment::remove, &why);
-                if (all) return 1;
-                if (why.find(c.reason) == std::string::npos) return 2;
-                if (is_said()) return 3;
-                return ::fcntl(3, F_GETFD) >= 0 && !is_close_on_exec(3) ? 0 : 4; // nothing was changed
+                CHILD_EXPECTS(!all);
+                CHILD_EXPECTS(why.find(c.reason) != std::string::npos);
+                CHILD_EXPECTS(!is_said());
+                return CHILD_MEETS(::fcntl(3, F_GETFD) >= 0 && !is_close_on_exec(3)); // nothing was changed
               }),
               0)
         << c.reason << ": " << (c.fds != nullptr ? c.fds : "");

@@ -4,33 +4,18 @@
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
 #include "support/failing_calls.hpp"
+#include "support/test.hpp"
 #include "sys/multishot.hpp"
 
-#include <unio/buffer_pool.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
 
 #include <linux/io_uring.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <deque>
-#include <functional>
-#include <memory>
 #include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::put;
-using unio::buffer_pool;
-using unio::condition;
-using unio::lent_buffer;
+using namespace test;
 
 std::string text_of(lent_buffer const& b) { return {reinterpret_cast<char const*>(b.data()), b.size()}; }
 
@@ -81,7 +66,7 @@ class lent_rings : public test::on_each_driver {
     return op;
   }
 };
-INSTANTIATE_TEST_SUITE_P(on, lent_rings, testing::Values("uring", "epoll"),
+INSTANTIATE_TEST_SUITE_P(on, lent_rings, ::testing::Values("uring", "epoll"),
                          [](auto const& of) { return of.param; });
 
 std::string letters(std::size_t n, unsigned seed = 0) {
@@ -422,7 +407,7 @@ TEST_P(lent_rings, against_what_was_sent) {
 // ---- rings that lose what they had ------------------------------------------------------------------------
 
 class lent_rings_alone : public lent_rings {};
-INSTANTIATE_TEST_SUITE_P(on, lent_rings_alone, testing::Values("uring"),
+INSTANTIATE_TEST_SUITE_P(on, lent_rings_alone, ::testing::Values("uring"),
                          [](auto const& of) { return of.param; });
 
 // RLIMIT_MEMLOCK, say, or a filter.

@@ -1,29 +1,16 @@
 // listening_datagram_handle.hpp: sequenced Unix connections, which keep messages apart. What their operation
 // does is in the table of operations.
 
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/listening_datagram_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
-#include <string>
-#include <string_view>
-#include <thread>
-
 namespace {
 
-using namespace std::chrono_literals;
-using unio::datagram_handle;
-using unio::endpoint;
-using unio::listening_datagram_handle;
+using namespace test;
 
 endpoint address(char const* what) {
   return endpoint::unix_path("@unio-" + std::string(what) + "-" + std::to_string(::getpid())).value();

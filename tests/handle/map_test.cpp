@@ -4,40 +4,20 @@
 #include "support/child.hpp"
 #include "support/coroutine.hpp"
 #include "support/drivers.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/map_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <cstdint>
-#include <cstring>
-#include <filesystem>
-#include <span>
-#include <string>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::extent_type;
+using namespace test;
 using unio::file_handle;
-using unio::map_access;
-using unio::map_handle;
-using creation = unio::handle::creation;
-using mode = unio::handle::mode;
 
 auto const page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 
@@ -262,7 +242,7 @@ TEST(map_guard, is_off_by_default) {
 // A process of its own, whose handlers are as they were when it began.
 template <class F> int in_guarded_child(F f) {
   return test::in_child([&] {
-    if (!unio::guard_maps() || !unio::guard_maps()) return 99; // twice is once
+    CHILD_EXPECTS(unio::guard_maps() && unio::guard_maps()); // twice is once
     return f();
   });
 }
@@ -273,13 +253,13 @@ TEST(map_guard, makes_zeros_of_what_was_cut_off) {
   EXPECT_EQ(in_guarded_child([&] {
               map_handle m = map_handle::section(open(d, "a"), 0, 0, map_access::write).value();
               auto volatile const* const at = reinterpret_cast<char volatile*>(m.address());
-              if (m.was_cut() || at[3 * page] != 'a') return 1;
-              if (::truncate((d / "a").c_str(), static_cast<off_t>(page)) != 0) return 2;
-              if (at[3 * page] != 0 || at[2 * page + 5] != 0 || at[0] != 'a') return 3;
-              if (!m.was_cut()) return 4;
-              if (m.update().value() != page || m.was_cut()) return 5;
+              CHILD_EXPECTS(!m.was_cut() && at[3 * page] == 'a');
+              CHILD_EXPECTS(::truncate((d / "a").c_str(), static_cast<off_t>(page)) == 0);
+              CHILD_EXPECTS(at[3 * page] == 0 && at[2 * page + 5] == 0 && at[0] == 'a');
+              CHILD_EXPECTS(m.was_cut());
+              CHILD_EXPECTS(m.update().value() == page && !m.was_cut());
               d.write("a", std::string(4 * page, 'b'));
-              if (m.update().value() != 4 * page || at[3 * page] != 'b') return 6;
+              CHILD_EXPECTS(m.update().value() == 4 * page && at[3 * page] == 'b');
               return 0;
             }),
             0);
@@ -295,18 +275,18 @@ TEST(map_guard, tells_of_holes_that_a_full_filesystem_has_no_room_for) {
   EXPECT_EQ(in_guarded_child([&] {
               constexpr extent_type bytes = 1 << 20;
               auto file = open(d, "full/a");
-              if (file.truncate(bytes).value() != bytes) return 1;
+              CHILD_EXPECTS(file.truncate(bytes).value() == bytes);
               map_handle m = map_handle::section(file, 0, 0, map_access::write).value();
               auto volatile* const at = reinterpret_cast<char volatile*>(m.address());
               std::size_t stored = 0;
               for (std::size_t i = 0; i < bytes && !m.was_cut(); i += page, ++stored) at[i] = 'x';
-              if (!m.was_cut() || stored > 1 + (64 << 10) / page) return 2;
-              if (at[0] != 'x') return 3;
+              CHILD_EXPECTS(m.was_cut() && stored <= 1 + (64 << 10) / page);
+              CHILD_EXPECTS(at[0] == 'x');
               std::string const text(page, 'y');
               auto const copied = m.write_copy(bytes - page, std::as_bytes(std::span(text)));
-              if (copied.error().value() != ENOSPC) return 4;
+              CHILD_EXPECTS(copied.error().value() == ENOSPC);
               auto const allocated = file.allocate(0, bytes, unio::allocation::grow);
-              return allocated.error().value() == ENOSPC ? 0 : 5;
+              return CHILD_MEETS(allocated.error().value() == ENOSPC);
             }),
             0);
   ::umount((d / "full").c_str());
@@ -320,12 +300,12 @@ TEST(map_guard, protects_views_of_mapped_files) {
               char buffer[1];
               auto const view = f.read({unio::mutable_buffer(buffer, 1), 3 * page}).value();
               auto volatile const* const at = reinterpret_cast<char volatile const*>(view.front().data());
-              if (at[0] != 'a') return 1;
-              if (::truncate((d / "a").c_str(), 5) != 0) return 2;
-              if (at[0] != 0 || !f.was_cut()) return 3;
+              CHILD_EXPECTS(at[0] == 'a');
+              CHILD_EXPECTS(::truncate((d / "a").c_str(), 5) == 0);
+              CHILD_EXPECTS(at[0] == 0 && f.was_cut());
               d.write("a", std::string(4 * page, 'b'));
-              if (f.update_map().value() != 4 * page || f.was_cut()) return 4;
-              return f.address()[3 * page] == std::byte{'b'} ? 0 : 5;
+              CHILD_EXPECTS(f.update_map().value() == 4 * page && !f.was_cut());
+              return CHILD_MEETS(f.address()[3 * page] == std::byte{'b'});
             }),
             0);
 }
@@ -373,7 +353,7 @@ TEST(map_guard, survives_a_file_that_is_cut_all_the_time) {
               }
               ::kill(cutter, SIGKILL);
               ::waitpid(cutter, nullptr, 0);
-              return fine ? 0 : 1;
+              return CHILD_MEETS(fine);
             }),
             0);
 }
@@ -383,25 +363,24 @@ std::atomic<int> others = 0;
 TEST(map_guard, leaves_other_faults_to_the_handler_before) {
   test::temporary_directory const d;
   d.write("a", std::string(2 * page, 'a'));
-  EXPECT_EQ(test::in_child([&] {
-              struct sigaction mine{};
-              mine.sa_sigaction = [](int, siginfo_t* s, void*) {
-                ++others;
-                if (s->si_code == SI_USER || s->si_code == SI_TKILL) return;
-                ::_exit(s->si_code == BUS_ADRERR ? 0 : 7);
-              };
-              mine.sa_flags = SA_SIGINFO;
-              ::sigaction(SIGBUS, &mine, nullptr);
-              if (!unio::guard_maps()) return 1;
-              ::raise(SIGBUS);
-              if (others != 1) return 2;
-              // Memory that is not the library's.
-              file_handle f = open(d, "a");
-              void* const at = ::mmap(nullptr, 2 * page, PROT_READ, MAP_SHARED, f.native_handle(), 0);
-              if (!f.truncate(0)) return 3;
-              return static_cast<char volatile*>(at)[page] == 0 ? 4 : 5;
-            }),
-            0);
+  test::expect_in_child([&] {
+    struct sigaction mine{};
+    mine.sa_sigaction = [](int, siginfo_t* s, void*) {
+      ++others;
+      if (s->si_code == SI_USER || s->si_code == SI_TKILL) return;
+      ::_exit(s->si_code == BUS_ADRERR ? 0 : 7);
+    };
+    mine.sa_flags = SA_SIGINFO;
+    ::sigaction(SIGBUS, &mine, nullptr);
+    CHILD_EXPECTS(unio::guard_maps());
+    ::raise(SIGBUS);
+    CHILD_EXPECTS(others == 1);
+    // Memory that is not the library's.
+    file_handle f = open(d, "a");
+    void* const at = ::mmap(nullptr, 2 * page, PROT_READ, MAP_SHARED, f.native_handle(), 0);
+    CHILD_EXPECTS(f.truncate(0));
+    return static_cast<char volatile*>(at)[page] == 0 ? 4 : 5;
+  });
 }
 
 } // namespace

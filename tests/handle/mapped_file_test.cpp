@@ -2,25 +2,15 @@
 
 #include "handle/mapped_view.hpp"
 #include "support/child.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <filesystem>
-#include <string>
-#include <string_view>
-
 namespace {
 
-using unio::mapped_file_handle;
-using creation = unio::handle::creation;
-using mode = unio::handle::mode;
+using namespace test;
 
 std::string_view text_of(std::byte const* at, std::int64_t n) {
   return {reinterpret_cast<char const*>(at), static_cast<std::size_t>(n)};

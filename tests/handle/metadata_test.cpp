@@ -3,37 +3,19 @@
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/filesystems.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/directory_handle.hpp>
-#include <unio/symlink_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
-#include <filesystem>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::last_link;
-using unio::metadata;
-using unio::metadata_change;
-using unio::stat_fields;
-using mode = unio::handle::mode;
-using creation = unio::handle::creation;
+using namespace test;
 
 unio::file_time time_of(timespec const& t) {
   return unio::file_time(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));

@@ -2,36 +2,18 @@
 
 #include "support/failing_calls.hpp"
 #include "support/filesystems.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/directory_handle.hpp>
-#include <unio/symlink_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <linux/fs.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <cstdlib>
-#include <filesystem>
-#include <string>
-#include <thread>
-#include <utility>
 
 namespace {
 
+using namespace test;
 using unio::file_handle;
-using unio::relink_mode;
-using unio::unlink_mode;
-using mode = unio::handle::mode;
-using creation = unio::handle::creation;
-using table = unio::sys::table;
 
 std::ptrdiff_t descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),

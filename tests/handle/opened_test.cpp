@@ -1,34 +1,21 @@
 // Failures that say how a file is open: what is read was opened for appending, what is written for reading.
 
 #include "support/direct_io.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/map_handle.hpp>
-#include <unio/mapped_file_handle.hpp>
-#include <unio/splice.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <string>
-#include <string_view>
 
 namespace {
 
 using unio::failure;
+using namespace test;
 using unio::file_handle;
-using creation = unio::handle::creation;
-using mode = unio::handle::mode;
-using unio::task;
 
 // A file with text in it.
-struct opened : testing::Test {
+struct opened : ::testing::Test {
   opened() { directory.write("log", "four"); }
 
   file_handle open(mode m, unio::handle::caching c = unio::handle::caching::all) {

@@ -1,36 +1,16 @@
 // passed_handles.hpp: descriptors that travel over Unix sockets, and credentials.
 
 #include "support/child.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/process_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <cstring>
-#include <filesystem>
-#include <iterator>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using unio::datagram_handle;
-using unio::passed_handles;
+using namespace test;
 
 std::ptrdiff_t count_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
@@ -127,20 +107,19 @@ TEST(passed_handles, that_are_too_many_are_cut_and_none_leaks) {
 }
 
 TEST(passed_handles, that_this_process_may_not_have_are_said_to_be_cut) {
-  EXPECT_EQ(test::in_child([] {
-              ends socket;
-              send_many(socket.first.native_handle(), 8);
-              int const next = ::dup(0);
-              ::close(next);
-              rlimit const limit{static_cast<rlim_t>(next + 3), static_cast<rlim_t>(next + 3)};
-              if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
-              char memory[4];
-              auto const got = unio::receive_handles(socket.second, unio::mutable_buffer(memory), 10s);
-              if (!got) return 2;
-              if (!got->handles.truncated()) return 3;
-              return got->handles.size() < 8 ? 0 : 4;
-            }),
-            0);
+  test::expect_in_child([] {
+    ends socket;
+    send_many(socket.first.native_handle(), 8);
+    int const next = ::dup(0);
+    ::close(next);
+    rlimit const limit{static_cast<rlim_t>(next + 3), static_cast<rlim_t>(next + 3)};
+    CHILD_EXPECTS(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    char memory[4];
+    auto const got = unio::receive_handles(socket.second, unio::mutable_buffer(memory), 10s);
+    CHILD_EXPECTS(got);
+    CHILD_EXPECTS(got->handles.truncated());
+    return CHILD_MEETS(got->handles.size() < 8);
+  });
 }
 
 TEST(passed_handles, that_nobody_asked_for_are_dropped) {
@@ -235,8 +214,7 @@ TEST(credentials, are_those_of_the_process_at_the_other_end) {
   unio::endpoint const at =
       unio::endpoint::unix_path("@unio-credentials-" + std::to_string(::getpid())).value();
   auto listener = unio::listening_socket_handle::listen(at).value();
-  EXPECT_EQ(test::in_child([&] { return unio::socket_handle::connected_to(at, 10s).has_value() ? 0 : 1; }),
-            0);
+  test::expect_in_child([&] { return unio::socket_handle::connected_to(at, 10s).has_value() ? 0 : 1; });
   auto const accepted = listener.accept(10s).value();
   EXPECT_NE(unio::credentials_of_peer(accepted).value().process, ::getpid());
   auto const tcp = unio::socket_handle::create(unio::address_family::ipv4).value();

@@ -1,18 +1,13 @@
 // file_handle.hpp: paths, and directories to resolve them from.
 
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/file_handle.hpp>
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <string>
-
 namespace {
 
-using unio::path_handle;
-using unio::path_view;
+using namespace test;
 
 TEST(path, is_taken_as_it_is) {
   EXPECT_EQ(path_view("/tmp/x").check(), 0);

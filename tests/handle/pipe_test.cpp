@@ -1,25 +1,14 @@
 // pipe_handle.hpp: anonymous and named pipes.
 
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
-#include <string>
-#include <thread>
-
 namespace {
 
-using namespace std::chrono_literals;
-using unio::pipe_handle;
-using mode = unio::handle::mode;
+using namespace test;
 
 TEST(pipe, has_two_nonblocking_ends) {
   unio::anonymous_pipe pipe = pipe_handle::anonymous().value();

@@ -7,48 +7,24 @@
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/operation_table.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "sys/sanitizer.hpp"
 
 #include <unio/process_handle.hpp>
 #include <unio/terminate.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <sstream>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::child_stream;
-using unio::exit_status;
-using unio::launch_options;
-using unio::launch_step;
-using unio::launched_process;
-using unio::process_handle;
+using namespace test;
 
 constexpr auto long_time = 30s; // nothing takes so long unless it hangs
 
@@ -123,7 +99,7 @@ class nothing_stays {
   std::ptrdiff_t before_ = test::count_descriptors();
 };
 
-class process : public testing::Test {
+class process : public ::testing::Test {
   nothing_stays at_the_end_;
 };
 
@@ -280,7 +256,7 @@ TEST_F(process, that_closes_its_output_lives_on) {
 
 TEST_F(process, begins_with_all_three_streams_where_this_one_has_none) {
   test::temporary_directory d;
-  int const failed = test::in_child([&] {
+  test::expect_in_child([&] {
     ::close(0);
     ::close(1);
     ::close(2);
@@ -291,17 +267,16 @@ TEST_F(process, begins_with_all_three_streams_where_this_one_has_none) {
                                      "readlink /proc/self/fd/0 /proc/self/fd/1 > seen; test -e "
                                      "/proc/self/fd/2"},
                                     o);
-    if (!p.has_value()) return 1;
-    if (p->process.native_handle() <= 2) return 2;
+    CHILD_EXPECTS(p.has_value());
+    CHILD_EXPECTS(p->process.native_handle() > 2);
     o.output = child_stream::pipe();
     auto q = process_handle::launch("echo", {"hello"}, o);
-    if (!q.has_value() || q->output.native_handle() <= 2) return 3;
+    CHILD_EXPECTS(q.has_value() && q->output.native_handle() > 2);
     char memory[8];
     auto const n = q->output.read(unio::mutable_buffer(memory), long_time);
-    if (!n.has_value() || std::string_view(memory, n.bytes_transferred()) != "hello\n") return 4;
-    return p->process.wait(long_time).value().is_success() ? 0 : 5;
+    CHILD_EXPECTS(n.has_value() && std::string_view(memory, n.bytes_transferred()) == "hello\n");
+    return CHILD_MEETS(p->process.wait(long_time).value().is_success());
   });
-  EXPECT_EQ(failed, 0);
   EXPECT_EQ(d.read("seen"), "/dev/null\n" + d.path() + "/seen\n");
 }
 
@@ -335,7 +310,7 @@ TEST_F(process, gets_the_handles_that_are_passed_in_their_order) {
 }
 
 TEST_F(process, gets_handles_whatever_their_numbers_are) {
-  int const failed = test::in_child([] {
+  test::expect_in_child([] {
     for (int fd = 3; fd < 64; ++fd) ::close(fd);
     test::temporary_directory d; // 3
     d.write("a", "a");
@@ -350,10 +325,9 @@ TEST_F(process, gets_handles_whatever_their_numbers_are) {
     auto p = process_handle::launch(
         "sh",
         {"-c", "cat <&3; cat <&4; readlink /proc/self/fd/5 | grep -c unio-test; pwd | grep -c unio-test"}, o);
-    if (!p.has_value()) return 1;
-    return read_all(p->output) == "ba1\n1\n" ? 0 : 2;
+    CHILD_EXPECTS(p.has_value());
+    return CHILD_MEETS(read_all(p->output) == "ba1\n1\n");
   });
-  EXPECT_EQ(failed, 0);
 }
 
 TEST_F(process, needs_handles_that_are_open_and_not_too_many) {
@@ -447,15 +421,14 @@ TEST_F(process, is_found_relative_to_a_directory) {
 TEST_F(process, is_found_where_this_process_is_wherever_it_starts) {
   test::temporary_directory d;
   ASSERT_EQ(::symlink("/bin/echo", (d / "program").c_str()), 0);
-  int const failed = test::in_child([&] {
-    if (::chdir(d.path().c_str()) != 0) return 1;
+  test::expect_in_child([&] {
+    CHILD_EXPECTS(::chdir(d.path().c_str()) == 0);
     launch_options o;
     o.working_directory = "/";
     auto p = process_handle::launch("./program", {}, o);
-    if (!p.has_value()) return 2;
-    return p->process.wait(long_time).value().is_success() ? 0 : 3;
+    CHILD_EXPECTS(p.has_value());
+    return CHILD_MEETS(p->process.wait(long_time).value().is_success());
   });
-  EXPECT_EQ(failed, 0);
 }
 
 TEST_F(process, gets_the_name_that_it_should_see) {
@@ -489,7 +462,7 @@ std::string signals_of_child(char const* which, bool inherits) {
 }
 
 TEST_F(process, has_no_signal_blocked_or_ignored_unless_it_inherits_that) {
-  int const failed = test::in_child([] {
+  test::expect_in_child([] {
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGUSR1, [](int) {});
     sigset_t usr2;
@@ -497,17 +470,16 @@ TEST_F(process, has_no_signal_blocked_or_ignored_unless_it_inherits_that) {
     sigaddset(&usr2, SIGUSR2);
     ::pthread_sigmask(SIG_BLOCK, &usr2, nullptr);
     std::string const none = "0000000000000000\n";
-    if (signals_of_child("SigIgn", false) != none) return 1;
-    if (signals_of_child("SigBlk", false) != none) return 2;
-    if (signals_of_child("SigIgn", true) != "0000000000001000\n") return 3;
-    if (signals_of_child("SigBlk", true) != "0000000000000800\n") return 4;
-    if (signals_of_child("SigCgt", true) != none) return 5;
+    CHILD_EXPECTS(signals_of_child("SigIgn", false) == none);
+    CHILD_EXPECTS(signals_of_child("SigBlk", false) == none);
+    CHILD_EXPECTS(signals_of_child("SigIgn", true) == "0000000000001000\n");
+    CHILD_EXPECTS(signals_of_child("SigBlk", true) == "0000000000000800\n");
+    CHILD_EXPECTS(signals_of_child("SigCgt", true) == none);
     sigset_t now; // and this thread's are as they were
     ::pthread_sigmask(SIG_BLOCK, nullptr, &now);
-    if (sigismember(&now, SIGUSR2) != 1 || sigismember(&now, SIGUSR1) != 0) return 6;
-    return std::signal(SIGPIPE, SIG_DFL) == SIG_IGN ? 0 : 7;
+    CHILD_EXPECTS(sigismember(&now, SIGUSR2) == 1 && sigismember(&now, SIGUSR1) == 0);
+    return CHILD_MEETS(std::signal(SIGPIPE, SIG_DFL) == SIG_IGN);
   });
-  EXPECT_EQ(failed, 0);
 }
 
 TEST_F(process, dies_with_the_thread_that_launched_it_if_it_should) {
@@ -548,16 +520,15 @@ TEST_F(process, is_looked_for_in_the_path_past_what_may_not_be_executed) {
   ASSERT_EQ(::mkdir((d / "b").c_str(), 0700), 0);
   d.write("a/tool", "not executable");
   ASSERT_EQ(::symlink("/bin/true", (d / "b/tool").c_str()), 0);
-  int const failed = test::in_child([&] {
+  test::expect_in_child([&] {
     ::setenv("PATH", ("/missing:" + d / "a" + ":" + d / "b").c_str(), 1);
-    if (!process_handle::launch("tool").has_value()) return 1;
+    CHILD_EXPECTS(process_handle::launch("tool").has_value());
     ::setenv("PATH", ("/missing:" + d / "a").c_str(), 1);
     launch_step step{};
-    if (refused("tool", step).value() != EACCES) return 2;
+    CHILD_EXPECTS(refused("tool", step).value() == EACCES);
     ::unsetenv("PATH");
-    return process_handle::launch("true").has_value() ? 0 : 3;
+    return CHILD_MEETS(process_handle::launch("true").has_value());
   });
-  EXPECT_EQ(failed, 0);
 }
 
 TEST_F(process, refuses_what_is_too_much_for_the_system) {
@@ -632,29 +603,28 @@ TEST_F(process, leaves_nothing_behind_where_a_call_fails) {
 
 // At whatever descriptor the limit is reached.
 TEST_F(process, leaves_nothing_behind_where_no_descriptor_is_left) {
-  int const failed = test::in_child([] {
+  test::expect_in_child([] {
     auto const before = test::count_descriptors();
     int const free = ::dup(2);
     ::close(free);
     constexpr int most = 24; // the process may have some open beyond the first that is free
     for (int room = 0; room <= most; ++room) {
       rlimit const limit{static_cast<rlim_t>(free + room), 4096};
-      if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+      CHILD_EXPECTS(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
       launch_step step{};
       auto r = process_handle::launch("/bin/true", {}, with_everything(), &step);
       bool const launched = r.has_value();
-      if (launched && !r->process.wait(long_time).has_value()) return 2;
-      if (!launched && r.error().value() != EMFILE) return 3;
+      CHILD_EXPECTS(!launched || r->process.wait(long_time).has_value());
+      CHILD_EXPECTS(launched || r.error().value() == EMFILE);
       r = unio::detail::to_error_code(-ECANCELED);
       rlimit const enough{4096, 4096};
       ::setrlimit(RLIMIT_NOFILE, &enough);
-      if (test::count_descriptors() != before) return 4;
-      if (has_children()) return 5;
-      if (room == most && !launched) return 6;
+      CHILD_EXPECTS(test::count_descriptors() == before);
+      CHILD_EXPECTS(!has_children());
+      CHILD_EXPECTS(room != most || launched);
     }
     return 0;
   });
-  EXPECT_EQ(failed, 0);
 }
 
 // ---- a filter of system calls ----------------------------------------------------------------------------
@@ -684,16 +654,16 @@ int launch_under_filter(int error, bool close_range_too) {
   launch_options o;
   o.input = child_stream::null();
   o.error = child_stream::null();
-  if (shell("exec ls /proc/self/fd", o).output != "0\n1\n2\n3\n") return 1;
+  CHILD_EXPECTS(shell("exec ls /proc/self/fd", o).output == "0\n1\n2\n3\n");
   launch_step step{};
-  if (refused("/no/such/program", step).value() != ENOENT || step != launch_step::program) return 2;
+  CHILD_EXPECTS(refused("/no/such/program", step).value() == ENOENT && step == launch_step::program);
   o = {};
   o.working_directory = "/no/such/directory";
-  if (refused("true", step, {}, o).value() != ENOENT || step != launch_step::working_directory) return 3;
+  CHILD_EXPECTS(refused("true", step, {}, o).value() == ENOENT && step == launch_step::working_directory);
   auto p = process_handle::launch("sh", {"-c", "exit 4"});
-  if (!p.has_value() || p->process.wait(long_time).value() != exit_status::exited(4)) return 4;
+  CHILD_EXPECTS(p.has_value() && p->process.wait(long_time).value() == exit_status::exited(4));
   p = unio::detail::to_error_code(-ECANCELED);
-  return test::count_descriptors() == before + 1 && !has_children() ? 0 : 5;
+  return CHILD_MEETS(test::count_descriptors() == before + 1 && !has_children());
 }
 
 TEST_F(process, is_forked_where_it_may_not_share_memory) {
@@ -765,33 +735,31 @@ TEST_F(process, is_launched_by_several_threads_at_once) {
 
 TEST_F(process, ends_where_sigchld_is_ignored) {
   for (bool const by_flag : {false, true}) {
-    int const failed = test::in_child([&] {
+    test::expect_in_child([&] {
       struct sigaction a = {};
       a.sa_handler = by_flag ? SIG_DFL : SIG_IGN;
       a.sa_flags = by_flag ? SA_NOCLDWAIT : 0;
       ::sigaction(SIGCHLD, &a, nullptr);
       launch_step step{};
-      if (refused("/no/such/program", step).value() != ENOENT) return 1;
+      CHILD_EXPECTS(refused("/no/such/program", step).value() == ENOENT);
       auto p = process_handle::launch("sh", {"-c", "exit 3"});
-      if (!p.has_value()) return 2;
+      CHILD_EXPECTS(p.has_value());
       auto const r = p->process.wait(long_time);
-      if (r.has_value()) return *r == exit_status::exited(3) ? 0 : 3; // Linux 6.15
-      return r.error() == std::errc::no_child_process ? 0 : 4;
+      if (r.has_value()) return CHILD_MEETS(*r == exit_status::exited(3)); // Linux 6.15
+      return CHILD_MEETS(r.error() == std::errc::no_child_process);
     });
-    EXPECT_EQ(failed, 0);
   }
 }
 
 TEST_F(process, that_somebody_else_waited_for_has_ended_all_the_same) {
-  int const failed = test::in_child([] {
+  test::expect_in_child([] {
     auto p = process_handle::launch("sh", {"-c", "exit 3"});
     int status = 0;
-    if (!p.has_value() || ::wait(&status) != p->process.id()) return 1;
+    CHILD_EXPECTS(p.has_value() && ::wait(&status) == p->process.id());
     auto const r = p->process.wait(long_time);
-    if (r.has_value()) return *r == exit_status::exited(3) ? 0 : 2;
-    return r.error() == std::errc::no_child_process ? 0 : 3;
+    if (r.has_value()) return CHILD_MEETS(*r == exit_status::exited(3));
+    return CHILD_MEETS(r.error() == std::errc::no_child_process);
   });
-  EXPECT_EQ(failed, 0);
 }
 
 TEST_F(process, is_waited_for_by_several_threads) {
@@ -897,7 +865,7 @@ TEST_F(process, knows_itself) {
 
 TEST_F(process, stays_the_parents_where_that_forks) {
   launched_process p = process_handle::launch("sleep", {"100"}).value();
-  EXPECT_EQ(test::in_child([&] { return p.process.close().has_value() ? 0 : 1; }), 0);
+  test::expect_in_child([&] { return p.process.close().has_value() ? 0 : 1; });
   EXPECT_EQ(p.process.try_wait().error(), unio::condition::would_block) << "it lives on";
   EXPECT_EQ(p.process.terminate(long_time).value(), exit_status::killed(SIGTERM));
 }

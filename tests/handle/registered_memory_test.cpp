@@ -10,43 +10,18 @@
 #include "support/ends.hpp"
 #include "support/failing_calls.hpp"
 #include "support/isolated.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/buffer_pool.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <linux/io_uring.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <deque>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::put;
-using test::started;
-using test::take;
-using unio::async_read;
-using unio::async_write;
-using unio::buffer_pool;
-using unio::lent_buffer;
-using unio::pool_memory;
-using table = unio::sys::table;
+using namespace test;
 
 constexpr std::size_t block = 4096;
 
@@ -402,7 +377,7 @@ TEST_P(registered_memory, is_used_by_several_threads) {
 // ---- rings that cannot ------------------------------------------------------------------------------------
 
 class registered_memory_alone : public registered_memory {};
-INSTANTIATE_TEST_SUITE_P(driver, registered_memory_alone, testing::Values("uring"),
+INSTANTIATE_TEST_SUITE_P(driver, registered_memory_alone, ::testing::Values("uring"),
                          [](auto const& of) { return of.param; });
 
 // No table, no piece: an old kernel, a filter, memory that may not be locked.
@@ -508,34 +483,32 @@ UNIO_ON_EACH_DRIVER(kernel_registered_memory);
 int reads_into(buffer_pool& pool, unio::io_multiplexer& m, std::uint64_t* uses = nullptr) {
   unio::anonymous_pipe p = test::pipe_on(&m);
   lent_buffer b = pool.try_take();
-  if (!b) return 30;
+  CHILD_EXPECTS(b);
   std::uint64_t const before = m.counters().registered_uses;
   started read{async_read(p.reader, all_of(b))};
   for (int i = 0; i != 4; ++i) (void)m.try_run();
   put(p.writer, "abc");
   for (int i = 0; i != 1000 && !read.ended(); ++i) (void)m.try_run_for(20ms);
-  if (!read.ended()) return 31;
+  CHILD_EXPECTS(read.ended());
   if (uses != nullptr) *uses = m.counters().registered_uses - before;
-  return !read.error && text_of(b, read.bytes) == "abc" ? 0 : 32;
+  return CHILD_MEETS(!read.error && text_of(b, read.bytes) == "abc");
 }
 
 // Case 43; Photon#325, glommio#606, liburing#93.
 ISOLATED_TEST(kernel_registered_memory, is_any_memory_where_none_may_be_locked) {
-  EXPECT_EQ(test::in_child([] {
-              if (::geteuid() == 0 && ::setuid(65534) != 0) return 11; // root may always
-              auto const m = test::made_multiplexer();
-              for (int i = 0; i != 4; ++i) (void)m->try_run(); // the ring's own memory is counted too
-              rlimit const none{.rlim_cur = 0, .rlim_max = 0};
-              if (::setrlimit(RLIMIT_MEMLOCK, &none) != 0) return 10;
-              buffer_pool pool(16, block, pool_memory::registered);
-              std::uint64_t uses = 1;
-              for (int i = 0; i != 3; ++i)
-                if (int const failed = reads_into(pool, *m, &uses); failed != 0) return failed;
-              if (uses != 0 || m->capabilities().registered_bytes != 0) return 12;
-              std::uint64_t const refused = m->counters().registrations_refused;
-              return refused == (m->capabilities().ring_entries != 0 ? 1u : 0u) ? 0 : 13;
-            }),
-            0);
+  test::expect_in_child([] {
+    CHILD_EXPECTS(::geteuid() != 0 || ::setuid(65534) == 0); // root may always
+    auto const m = test::made_multiplexer();
+    for (int i = 0; i != 4; ++i) (void)m->try_run(); // the ring's own memory is counted too
+    rlimit const none{.rlim_cur = 0, .rlim_max = 0};
+    CHILD_EXPECTS(::setrlimit(RLIMIT_MEMLOCK, &none) == 0);
+    buffer_pool pool(16, block, pool_memory::registered);
+    std::uint64_t uses = 1;
+    for (int i = 0; i != 3; ++i) CHILD_EXPECTS(reads_into(pool, *m, &uses) == 0);
+    CHILD_EXPECTS(uses == 0 && m->capabilities().registered_bytes == 0);
+    std::uint64_t const refused = m->counters().registrations_refused;
+    return CHILD_MEETS(refused == (m->capabilities().ring_entries != 0 ? 1u : 0u));
+  });
 }
 
 // The kernel keeps the parent's pages for the parent's ring; the child has copies, and registers them anew.
@@ -547,13 +520,11 @@ ISOLATED_TEST(kernel_registered_memory, is_the_parents_and_the_childs_after_a_fo
   {
     started read{async_read(p.reader, all_of(b))};
     for (int i = 0; i != 4; ++i) (void)m->try_run();
-    EXPECT_EQ(test::in_child([&] {
-                auto const own = test::made_multiplexer();
-                for (int i = 0; i != 3; ++i)
-                  if (int const failed = reads_into(pool, *own); failed != 0) return failed;
-                return 0;
-              }),
-              0);
+    test::expect_in_child([&] {
+      auto const own = test::made_multiplexer();
+      for (int i = 0; i != 3; ++i) CHILD_EXPECTS(reads_into(pool, *own) == 0);
+      return 0;
+    });
     std::memset(b.data(), '-', b.capacity()); // were the page still shared, this would part it from the ring
     put(p.writer, "abc");
     for (int i = 0; i != 1000 && !read.ended(); ++i) (void)m->try_run_for(20ms);

@@ -4,37 +4,20 @@
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/filesystems.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/directory_handle.hpp>
-#include <unio/symlink_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <linux/fs.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <cerrno>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using unio::file_handle;
-using unio::path_handle;
+using namespace test;
 using flag = unio::handle::flag;
-using mode = unio::handle::mode;
-using creation = unio::handle::creation;
-using caching = unio::handle::caching;
-using table = unio::sys::table;
+using unio::file_handle;
 
 std::ptrdiff_t descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
@@ -42,7 +25,7 @@ std::ptrdiff_t descriptors() {
 }
 
 /// By the kernel, or without the call.
-class beneath : public testing::TestWithParam<int> {
+class beneath : public ::testing::TestWithParam<int> {
  protected:
   beneath() {
     for (char const* const d : {"tree/a/b", "outside"}) std::filesystem::create_directories(directory_ / d);
@@ -190,7 +173,7 @@ TEST_P(beneath, under_an_attack) {
   EXPECT_GT(opened, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(openat2, beneath, testing::Values(0, ENOSYS, EPERM), [](auto const& of) {
+INSTANTIATE_TEST_SUITE_P(openat2, beneath, ::testing::Values(0, ENOSYS, EPERM), [](auto const& of) {
   return of.param == 0 ? "kernel" : of.param == ENOSYS ? "missing" : "forbidden";
 });
 
@@ -290,7 +273,7 @@ UNIO_ON_BOTH_DRIVERS(cached_on);
 
 // ---- temporary directories -------------------------------------------------------------------------------
 
-class temporary_directories : public testing::Test {
+class temporary_directories : public ::testing::Test {
  protected:
   // Each variable that might be in the way, unset.
   test::environment_variable tmpdir_{"TMPDIR", nullptr}, tmp_{"TMP", nullptr}, temp_{"TEMP", nullptr},

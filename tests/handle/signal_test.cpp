@@ -7,34 +7,19 @@
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/operation_table.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 #include "sys/sanitizer.hpp"
 
 #include <unio/process_handle.hpp>
-#include <unio/signal_handle.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
 
 #include <pthread.h>
 #include <signal.h> // NOLINT: sigqueue
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::delivery;
-using unio::signal_handle;
-using unio::signal_info;
-using unio::signal_set;
+using namespace test;
 
 constexpr auto long_time = 30s;
 
@@ -72,55 +57,53 @@ TEST(signal_set, holds_signals_by_their_numbers) {
 
 // ---- both ways -------------------------------------------------------------------------------------------
 
-class signal_by : public testing::TestWithParam<delivery> {};
-INSTANTIATE_TEST_SUITE_P(way, signal_by, testing::Values(delivery::handler, delivery::mask),
+class signal_by : public ::testing::TestWithParam<delivery> {};
+INSTANTIATE_TEST_SUITE_P(way, signal_by, ::testing::Values(delivery::handler, delivery::mask),
                          [](auto const& of) { return of.param == delivery::mask ? "mask" : "handler"; });
 
 TEST_P(signal_by, tells_who_sent_it) {
-  EXPECT_EQ(test::in_child([&] {
-              signal_handle h = signal_handle::create({SIGUSR1, SIGRTMIN + 1}, GetParam()).value();
-              if (h.kind() != unio::handle_kind::signal) return 1;
-              if (h.try_wait().error() != unio::condition::would_block) return 2;
-              if (h.try_wait_for(2ms).error() != unio::condition::timed_out) return 3;
-              ::kill(::getpid(), SIGUSR1);
-              signal_info const s = h.wait(long_time).value();
-              if (s.number != SIGUSR1 || s.code != SI_USER) return 4;
-              if (s.process != ::getpid() || s.user != ::getuid()) return 5;
-              ::sigqueue(::getpid(), SIGRTMIN + 1, {.sival_ptr = &h});
-              signal_info const q = h.wait(long_time).value();
-              if (q.number != SIGRTMIN + 1 || q.code != SI_QUEUE) return 6;
-              if (reinterpret_cast<void*>(static_cast<std::intptr_t>(q.value)) != &h) return 7;
-              return h.try_wait().error() == unio::condition::would_block ? 0 : 8;
-            }),
-            0);
+  test::expect_in_child([&] {
+    signal_handle h = signal_handle::create({SIGUSR1, SIGRTMIN + 1}, GetParam()).value();
+    CHILD_EXPECTS(h.kind() == unio::handle_kind::signal);
+    CHILD_EXPECTS(h.try_wait().error() == unio::condition::would_block);
+    CHILD_EXPECTS(h.try_wait_for(2ms).error() == unio::condition::timed_out);
+    ::kill(::getpid(), SIGUSR1);
+    signal_info const s = h.wait(long_time).value();
+    CHILD_EXPECTS(s.number == SIGUSR1 && s.code == SI_USER);
+    CHILD_EXPECTS(s.process == ::getpid() && s.user == ::getuid());
+    ::sigqueue(::getpid(), SIGRTMIN + 1, {.sival_ptr = &h});
+    signal_info const q = h.wait(long_time).value();
+    CHILD_EXPECTS(q.number == SIGRTMIN + 1 && q.code == SI_QUEUE);
+    CHILD_EXPECTS(reinterpret_cast<void*>(static_cast<std::intptr_t>(q.value)) == &h);
+    return CHILD_MEETS(h.try_wait().error() == unio::condition::would_block);
+  });
 }
 
 TEST_P(signal_by, coalesces_only_what_is_not_of_real_time) {
   if (defers_signals) GTEST_SKIP() << "the sanitizer defers signals";
-  EXPECT_EQ(test::in_child([&] {
-              signal_handle h = signal_handle::create({SIGUSR1, SIGRTMIN}, GetParam()).value();
-              sigset_t both, before;
-              sigemptyset(&both);
-              sigaddset(&both, SIGUSR1);
-              sigaddset(&both, SIGRTMIN);
-              ::pthread_sigmask(SIG_BLOCK, &both, &before);
-              for (int i = 0; i < 3; ++i) {
-                ::kill(::getpid(), SIGUSR1);
-                ::sigqueue(::getpid(), SIGRTMIN, {.sival_int = i});
-              }
-              ::pthread_sigmask(SIG_SETMASK, &before, nullptr); // with a handler they come now
-              int ordinary = 0;
-              std::vector<std::int64_t> values;
-              while (auto const s = h.try_wait()) {
-                if (s->number == SIGUSR1)
-                  ++ordinary;
-                else
-                  values.push_back(s->value & 0xff);
-              }
-              if (ordinary != 1) return 1;
-              return values == std::vector<std::int64_t>{0, 1, 2} ? 0 : 2;
-            }),
-            0);
+  test::expect_in_child([&] {
+    signal_handle h = signal_handle::create({SIGUSR1, SIGRTMIN}, GetParam()).value();
+    sigset_t both, before;
+    sigemptyset(&both);
+    sigaddset(&both, SIGUSR1);
+    sigaddset(&both, SIGRTMIN);
+    ::pthread_sigmask(SIG_BLOCK, &both, &before);
+    for (int i = 0; i < 3; ++i) {
+      ::kill(::getpid(), SIGUSR1);
+      ::sigqueue(::getpid(), SIGRTMIN, {.sival_int = i});
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr); // with a handler they come now
+    int ordinary = 0;
+    std::vector<std::int64_t> values;
+    while (auto const s = h.try_wait()) {
+      if (s->number == SIGUSR1)
+        ++ordinary;
+      else
+        values.push_back(s->value & 0xff);
+    }
+    CHILD_EXPECTS(ordinary == 1);
+    return CHILD_MEETS(values == std::vector<std::int64_t>{0, 1, 2});
+  });
 }
 
 TEST_P(signal_by, refuses_what_nobody_can_take) {
@@ -149,32 +132,29 @@ TEST_P(signal_by, leaves_nothing_behind_where_a_call_fails) {
 
 TEST_P(signal_by, interrupts_a_wait_without_a_deadline) {
   if (defers_signals) GTEST_SKIP() << "the sanitizer defers signals";
-  EXPECT_EQ(test::in_child([&] {
-              signal_handle h = signal_handle::create({SIGUSR1}, GetParam()).value();
-              std::thread sender([] {
-                std::this_thread::sleep_for(5ms);
-                ::kill(::getpid(), SIGUSR1);
-              });
-              int const number = h.wait().value().number;
-              sender.join();
-              return number == SIGUSR1 ? 0 : 1;
-            }),
-            0);
+  test::expect_in_child([&] {
+    signal_handle h = signal_handle::create({SIGUSR1}, GetParam()).value();
+    std::thread sender([] {
+      std::this_thread::sleep_for(5ms);
+      ::kill(::getpid(), SIGUSR1);
+    });
+    int const number = h.wait().value().number;
+    sender.join();
+    return CHILD_MEETS(number == SIGUSR1);
+  });
 }
 
 TEST_P(signal_by, tells_of_the_end_of_children) {
   if (defers_signals) GTEST_SKIP() << "the sanitizer defers signals";
-  EXPECT_EQ(test::in_child([&] {
-              signal_handle h = signal_handle::create({SIGCHLD}, GetParam()).value();
-              pid_t const child = ::fork();
-              if (child == 0) ::_exit(7);
-              signal_info const s = h.wait(long_time).value();
-              int status = 0;
-              ::waitpid(child, &status, 0);
-              return s.number == SIGCHLD && s.code == CLD_EXITED && s.process == child && s.value == 7 ? 0
-                                                                                                       : 1;
-            }),
-            0);
+  test::expect_in_child([&] {
+    signal_handle h = signal_handle::create({SIGCHLD}, GetParam()).value();
+    pid_t const child = ::fork();
+    if (child == 0) ::_exit(7);
+    signal_info const s = h.wait(long_time).value();
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return s.number == SIGCHLD && s.code == CLD_EXITED && s.process == child && s.value == 7 ? 0 : 1;
+  });
 }
 
 // ---- by a handler ----------------------------------------------------------------------------------------
@@ -259,16 +239,15 @@ TEST(signal_by_handler, is_kept_by_a_handler_that_was_installed_over_it) {
 
 TEST(signal_by_handler, leaves_children_to_the_kernel_where_that_removed_them) {
   if (defers_signals) GTEST_SKIP() << "the sanitizer defers signals";
-  EXPECT_EQ(test::in_child([] {
-              ::signal(SIGCHLD, SIG_IGN);
-              signal_handle h = signal_handle::create({SIGCHLD}).value();
-              pid_t const child = ::fork();
-              if (child == 0) ::_exit(0);
-              if (h.wait(long_time).value().process != child) return 1;
-              int status = 0;
-              return ::waitpid(child, &status, 0) == -1 && errno == ECHILD ? 0 : 2;
-            }),
-            0);
+  test::expect_in_child([] {
+    ::signal(SIGCHLD, SIG_IGN);
+    signal_handle h = signal_handle::create({SIGCHLD}).value();
+    pid_t const child = ::fork();
+    if (child == 0) ::_exit(0);
+    CHILD_EXPECTS(h.wait(long_time).value().process == child);
+    int status = 0;
+    return CHILD_MEETS(::waitpid(child, &status, 0) == -1 && errno == ECHILD);
+  });
 }
 
 TEST(signal_by_handler, drops_what_a_handle_has_no_room_for) {
@@ -294,15 +273,14 @@ TEST(signal_by_handler, is_not_the_forked_childs) {
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(h.try_wait().error(), unio::condition::would_block) << "it was not sent to this process";
 
-  EXPECT_EQ(test::in_child([&] {
-              signal_handle own = signal_handle::create({SIGUSR1}).value();
-              ::kill(::getpid(), SIGUSR1);
-              if (own.wait(long_time).value().process != ::getpid()) return 1;
-              if (!h.close()) return 2;
-              ::kill(::getpid(), SIGUSR1);
-              return own.wait(long_time).value().number == SIGUSR1 ? 0 : 3;
-            }),
-            0);
+  test::expect_in_child([&] {
+    signal_handle own = signal_handle::create({SIGUSR1}).value();
+    ::kill(::getpid(), SIGUSR1);
+    CHILD_EXPECTS(own.wait(long_time).value().process == ::getpid());
+    CHILD_EXPECTS(h.close());
+    ::kill(::getpid(), SIGUSR1);
+    return CHILD_MEETS(own.wait(long_time).value().number == SIGUSR1);
+  });
   EXPECT_EQ(h.try_wait().error(), unio::condition::would_block);
 }
 
@@ -355,32 +333,30 @@ TEST(signal_by_handler, interrupts_no_system_call) {
 // ---- by a mask -------------------------------------------------------------------------------------------
 
 TEST(signal_by_mask, blocks_its_signals_here_and_installs_nothing) {
-  EXPECT_EQ(test::in_child([] {
-              signal_handle h = signal_handle::create({SIGUSR1}, delivery::mask).value();
-              if (!is_blocked(SIGUSR1) || !is_default(SIGUSR1)) return 1;
-              if (!h.close() || !is_blocked(SIGUSR1)) return 2;
-              return 0;
-            }),
-            0);
+  test::expect_in_child([] {
+    signal_handle h = signal_handle::create({SIGUSR1}, delivery::mask).value();
+    CHILD_EXPECTS(is_blocked(SIGUSR1) && is_default(SIGUSR1));
+    CHILD_EXPECTS(h.close() && is_blocked(SIGUSR1));
+    return 0;
+  });
 }
 
 TEST(signal_by_mask, goes_to_one_of_several_threads) {
   if (defers_signals) GTEST_SKIP() << "the sanitizer defers signals";
-  EXPECT_EQ(test::in_child([] {
-              if (!unio::block_signals({SIGRTMIN}).has_value()) return 1; // so do the threads below
-              std::atomic<int> seen = 0;
-              std::vector<std::thread> threads;
-              for (int t = 0; t < 3; ++t)
-                threads.emplace_back([&] {
-                  signal_handle h = signal_handle::create({SIGRTMIN}, delivery::mask).value();
-                  while (seen < 50)
-                    if (h.try_wait_for(5ms).has_value()) ++seen;
-                });
-              for (int i = 0; i < 50; ++i) ::sigqueue(::getpid(), SIGRTMIN, {.sival_int = i});
-              for (std::thread& t : threads) t.join();
-              return seen == 50 ? 0 : 2;
-            }),
-            0);
+  test::expect_in_child([] {
+    CHILD_EXPECTS(unio::block_signals({SIGRTMIN}).has_value()); // so do the threads below
+    std::atomic<int> seen = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t)
+      threads.emplace_back([&] {
+        signal_handle h = signal_handle::create({SIGRTMIN}, delivery::mask).value();
+        while (seen < 50)
+          if (h.try_wait_for(5ms).has_value()) ++seen;
+      });
+    for (int i = 0; i < 50; ++i) ::sigqueue(::getpid(), SIGRTMIN, {.sival_int = i});
+    for (std::thread& t : threads) t.join();
+    return CHILD_MEETS(seen == 50);
+  });
 }
 
 // ---- on multiplexers -------------------------------------------------------------------------------------

@@ -1,29 +1,16 @@
 // socket_options.hpp: each option of a socket, set and read back, and what is said where it cannot be.
 
+#include "support/posix.hpp"
+#include "support/test.hpp"
+
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
-
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <string>
-#include <string_view>
 
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 using std::chrono::microseconds;
-using unio::address_family;
-using unio::datagram_handle;
-using unio::endpoint;
-using unio::listening_socket_handle;
-using unio::socket_handle;
 namespace option = unio::option;
 
 int in_kernel(unio::handle const& h, int level, int name) {

@@ -1,39 +1,19 @@
 // socket_handle.hpp: sockets, their names and options.
 
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <filesystem>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::address_family;
-using unio::endpoint;
-using unio::listening_socket_handle;
-using unio::socket_handle;
+using namespace test;
 
 int option(unio::handle const& h, int level, int name) {
   int value = -1;

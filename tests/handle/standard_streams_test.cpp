@@ -5,30 +5,17 @@
 #include "support/ends.hpp"
 #include "support/failing_calls.hpp"
 #include "support/operation_table.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "sys/sanitizer.hpp"
 
-#include <unio/standard_streams.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <pty.h>
-#include <sys/socket.h>
 #include <termios.h>
-#include <unistd.h>
 #include <utmp.h>
-
-#include <cerrno>
-#include <chrono>
-#include <cstdlib>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 namespace {
 
@@ -38,9 +25,7 @@ constexpr bool children_start_no_threads = true;
 constexpr bool children_start_no_threads = false;
 #endif
 
-using namespace std::chrono_literals;
-using unio::io_handle;
-using unio::shared_stream;
+using namespace test;
 
 constexpr auto long_time = 30s;
 
@@ -286,9 +271,9 @@ TEST_P(shared_stream_of_another, is_written_to_only_where_there_is_room) {
 TEST(standard_streams, are_handles_of_their_own) {
   if (children_start_no_threads) GTEST_SKIP() << "under this sanitizer a forked child starts no thread";
   test::temporary_directory d;
-  int const failed = test::in_child([&] {
+  test::expect_in_child([&] {
     int ends[2];
-    if (::pipe(ends) != 0 || ::write(ends[1], "typed", 5) != 5) return 1;
+    CHILD_EXPECTS(::pipe(ends) == 0 && ::write(ends[1], "typed", 5) == 5);
     ::dup2(ends[0], 0);
     int const file = ::open((d / "out").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     ::dup2(file, 1);
@@ -296,44 +281,41 @@ TEST(standard_streams, are_handles_of_their_own) {
       io_handle in = unio::standard_input().value();
       io_handle out = unio::standard_output().value();
       io_handle error = unio::standard_error().value();
-      if (read_from(in) != "typed" || !write_to(out, "printed")) return 2;
-      if (in.native_handle() <= 2 || out.native_handle() <= 2 || error.native_handle() <= 2) return 3;
+      CHILD_EXPECTS(read_from(in) == "typed" && write_to(out, "printed"));
+      CHILD_EXPECTS(in.native_handle() > 2 && out.native_handle() > 2 && error.native_handle() > 2);
     }
-    if (!blocks(0) || !blocks(1)) return 4;
-    return ::write(1, ", and more", 10) == 10 ? 0 : 5;
+    CHILD_EXPECTS(blocks(0) && blocks(1));
+    return CHILD_MEETS(::write(1, ", and more", 10) == 10);
   });
-  EXPECT_EQ(failed, 0);
   EXPECT_EQ(d.read("out"), "printed, and more");
 }
 
 TEST(standard_streams, that_are_closed_are_an_error) {
-  EXPECT_EQ(test::in_child([] {
-              ::close(0);
-              return unio::standard_input().error().value() == EBADF ? 0 : 1;
-            }),
-            0);
+  test::expect_in_child([] {
+    ::close(0);
+    return CHILD_MEETS(unio::standard_input().error().value() == EBADF);
+  });
 }
 
 // su: the terminal belongs to whoever logged in, but it is the one that controls this process.
 TEST(standard_streams, on_another_users_terminal_are_opened_as_dev_tty) {
   if (children_start_no_threads) GTEST_SKIP() << "under this sanitizer a forked child starts no thread";
   if (::getuid() != 0) GTEST_SKIP() << "only the superuser becomes another user";
-  int const failed = test::in_child([] {
+  test::expect_in_child([] {
     int behind = -1, tty = -1;
-    if (::openpty(&behind, &tty, nullptr, nullptr, nullptr) != 0) return 1;
+    CHILD_EXPECTS(::openpty(&behind, &tty, nullptr, nullptr, nullptr) == 0);
     termios raw;
     ::tcgetattr(tty, &raw);
     ::cfmakeraw(&raw);
     ::tcsetattr(tty, TCSANOW, &raw);
-    if (::fchmod(tty, 0600) != 0 || ::login_tty(tty) != 0) return 2;
-    if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) return 3;
-    if (::open("/proc/self/fd/0", O_RDWR) >= 0) return 4;
+    CHILD_EXPECTS(::fchmod(tty, 0600) == 0 && ::login_tty(tty) == 0);
+    CHILD_EXPECTS(::setgroups(0, nullptr) == 0 && ::setgid(65534) == 0 && ::setuid(65534) == 0);
+    CHILD_EXPECTS(::open("/proc/self/fd/0", O_RDWR) < 0);
     io_handle in = unio::standard_input().value();
-    if (in.kind() != unio::handle_kind::pipe || !blocks(0)) return 5;
-    if (::write(behind, "key", 3) != 3) return 6;
-    return read_from(in) == "key" ? 0 : 7;
+    CHILD_EXPECTS(in.kind() == unio::handle_kind::pipe && blocks(0));
+    CHILD_EXPECTS(::write(behind, "key", 3) == 3);
+    return CHILD_MEETS(read_from(in) == "key");
   });
-  EXPECT_EQ(failed, 0);
 }
 
 } // namespace

@@ -3,29 +3,15 @@
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/operation_table.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/tail_handle.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
-#include <fstream>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::tail_from;
-using unio::tail_handle;
+using namespace test;
 
 constexpr auto long_time = 30s;
 
@@ -41,7 +27,7 @@ std::string read_from(tail_handle& t, unio::deadline const d = long_time) {
 }
 
 // With inotify and without.
-class tail : public testing::TestWithParam<bool> {
+class tail : public ::testing::TestWithParam<bool> {
  protected:
   tail_handle follow(tail_from where = tail_from::end) {
     std::optional<test::failing_calls> calls;
@@ -52,7 +38,7 @@ class tail : public testing::TestWithParam<bool> {
   }
   test::temporary_directory d_;
 };
-INSTANTIATE_TEST_SUITE_P(way, tail, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(way, tail, ::testing::Bool(),
                          [](auto const& of) { return of.param ? "notified" : "polling"; });
 
 TEST_P(tail, waits_at_the_end_for_more) {

@@ -3,31 +3,17 @@
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/operation_table.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-#include <unio/watch_handle.hpp>
-
-#include <gtest/gtest.h>
 
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <string>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::watch_event;
-using unio::watch_handle;
-using unio::watch_kinds;
+using namespace test;
 
 constexpr auto long_time = 30s;
 

@@ -6,27 +6,16 @@
 #include "support/coroutine.hpp"
 #include "support/drivers.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <functional>
 #include <latch>
-#include <memory>
-#include <optional>
-#include <thread>
-#include <utility>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::watchdog;
-using unio::condition;
-using unio::io_multiplexer;
+using namespace test;
 
 class atomic_on : public test::on_each_driver {
  protected:

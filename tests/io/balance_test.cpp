@@ -5,29 +5,16 @@
 
 #include "support/drivers.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <deque>
 #include <latch>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::started;
-using test::watchdog;
-using unio::io_multiplexer;
+using namespace test;
 
 /// How many have begun on each thread.
 class places {
@@ -82,7 +69,7 @@ class runner {
   std::thread thread_;
 };
 
-class balance : public testing::TestWithParam<std::string> {
+class balance : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     auto made = test::make_multiplexer(GetParam().c_str(), 2);

@@ -9,33 +9,15 @@
 #include "support/failing_calls.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/process_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-
 namespace {
 
-using namespace std::chrono_literals;
-using test::calls;
-using test::failing_calls;
-using test::put;
-using test::started;
-using test::watched;
-using unio::condition;
-using unio::io_multiplexer;
-using unio::sys::table;
+using namespace test;
 
 constexpr auto at_most = 10s; // nothing takes so long unless it hangs
 
@@ -51,7 +33,7 @@ struct place {
 };
 void PrintTo(place const& p, std::ostream* out) { *out << p.driver << (p.is_set ? ", set" : ", own"); }
 
-class blocking : public testing::TestWithParam<place> {
+class blocking : public ::testing::TestWithParam<place> {
  protected:
   void SetUp() override {
     if (auto const made = test::make_multiplexer(GetParam().driver.c_str()); !made.has_value())
@@ -66,8 +48,8 @@ class blocking : public testing::TestWithParam<place> {
 };
 
 INSTANTIATE_TEST_SUITE_P(on, blocking,
-                         testing::Values(place{"uring", false}, place{"epoll", false}, place{"uring", true},
-                                         place{"epoll", true}),
+                         ::testing::Values(place{"uring", false}, place{"epoll", false}, place{"uring", true},
+                                           place{"epoll", true}),
                          [](auto const& of) {
                            return of.param.driver + (of.param.is_set ? "_set" : "_own");
                          });
@@ -402,11 +384,10 @@ TEST_P(own, is_left_alone_by_the_child_of_a_fork) {
     started pending{unio::async_read(other.reader, unio::mutable_buffer(memory2))};
     (void)m.try_run();
     put(other.writer, "x"); // which the child must not take
-    int const failed_at = test::in_child([&] {
-      if (p.reader.read(unio::mutable_buffer(memory), 1ms).error() != condition::timed_out) return 1;
-      return pending.finished() ? 2 : 0;
+    test::expect_in_child([&] {
+      CHILD_EXPECTS(p.reader.read(unio::mutable_buffer(memory), 1ms).error() == condition::timed_out);
+      return CHILD_MEETS(!pending.finished());
     });
-    EXPECT_EQ(failed_at, 0);
     while (!pending.finished()) ASSERT_TRUE(m.run().has_value());
     EXPECT_EQ(pending.bytes, 1U);
   });

@@ -6,23 +6,15 @@
 
 #include "support/drivers.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <fcntl.h>
-
-#include <array>
-#include <memory>
-#include <optional>
-#include <thread>
-#include <utility>
 
 namespace {
 
-using unio::io_multiplexer;
-using unio::task;
+using namespace test;
 
 bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 

@@ -3,31 +3,15 @@
 // it.
 
 #include "support/drivers.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 #include "support/tiny_rings.hpp"
 
-#include <unio/splice.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using test::are_tiny;
-using namespace std::chrono_literals;
-using unio::io_multiplexer;
-using unio::socket_handle;
-using unio::task;
+using namespace test;
 
 // ---- a server in several styles ---------------------------------------------------------------------------
 
@@ -173,7 +157,7 @@ class fairness_in : public fairness {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(driver, fairness_in, testing::Values("uring", "epoll"),
+INSTANTIATE_TEST_SUITE_P(driver, fairness_in, ::testing::Values("uring", "epoll"),
                          [](auto const& of) { return of.param; });
 
 TEST_P(fairness_in, coroutines_each_connection_gets_as_much) {

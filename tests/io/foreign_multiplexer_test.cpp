@@ -5,21 +5,13 @@
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <string>
-#include <vector>
-
 namespace {
 
-using test::started;
-using unio::condition;
-using unio::io_multiplexer;
-using unio::io_status;
+using namespace test;
 
 // The least that one can write: it tries everything again in each turn.
 class trying_multiplexer final : public io_multiplexer {

@@ -5,39 +5,18 @@
 #include "support/calls.hpp"
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 
 #include <unio/error.hpp>
 #include <unio/extend/foreign_reactor.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <memory>
 #include <semaphore>
-#include <set>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 using unio::foreign_event;
-using unio::foreign_reactor;
-using unio::foreign_watch;
-using unio::sys::table;
 namespace foreign = unio::foreign;
 
 constexpr auto at_once = std::chrono::nanoseconds(0);
@@ -131,8 +110,6 @@ TEST_F(foreign_loop, a_regular_file_never_waits) {
   reactor.remove(watch);
   ::close(fd);
 }
-
-using unio::foreign_transfer;
 
 // Transfers of a file of 64 blocks, each of which says which it is.
 class foreign_files : public foreign_loop {

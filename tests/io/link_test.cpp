@@ -9,41 +9,19 @@
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/isolated.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
 #include <concepts>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::started;
-using test::watched;
-using unio::async_no_op;
-using unio::async_read;
-using unio::async_write;
-using unio::condition;
-using unio::const_buffer;
-using unio::io_multiplexer;
-using unio::mutable_buffer;
+using namespace test;
 
 class link : public test::on_each_driver {
  protected:
@@ -544,14 +522,12 @@ TEST_P(link, in_a_child_made_by_fork_is_only_memory) {
   op.emplace(unio::async_link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)),
                               async_no_op(m_.get())));
   turns();
-  EXPECT_EQ(test::in_child([&] {
-              bool const fine = op->poll() == unio::io_status::completed && op->values == 1 &&
-                                op->result().completed() == 1 &&
-                                op->result().error() == unio::error::inherited_by_fork;
-              op.reset();
-              return fine ? 0 : 1;
-            }),
-            0);
+  test::expect_in_child([&] {
+    bool const fine = op->poll() == unio::io_status::completed && op->values == 1 &&
+                      op->result().completed() == 1 && op->result().error() == unio::error::inherited_by_fork;
+    op.reset();
+    return CHILD_MEETS(fine);
+  });
   put(a.writer, "abc");
   drive([&] { return op->finished(); });
   EXPECT_TRUE(op->result().has_value());

@@ -6,42 +6,21 @@
 #include "support/coroutine.hpp"
 #include "support/drivers.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 #include "sys/sanitizer.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <deque>
-#include <functional>
 #include <latch>
-#include <memory>
-#include <string>
-#include <thread>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 using clock_type = std::chrono::steady_clock;
-using test::calls;
-using test::counting_work;
-using test::started;
-using test::watchdog;
-using test::watched;
-using unio::async_read;
-using unio::condition;
-using unio::deadline;
-using unio::io_multiplexer;
-using unio::io_status;
 
 void put(unio::pipe_handle& writer, std::size_t bytes = 1) {
   std::string const text(bytes, 'x');
@@ -656,7 +635,7 @@ TEST(driver, describes_itself_in_lines_of_name_and_value) {
 
 // ---- several threads -------------------------------------------------------------------------------------
 
-class shared : public testing::TestWithParam<std::tuple<std::string, int>> {
+class shared : public ::testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
   void SetUp() override {
     auto made = test::make_multiplexer(std::get<0>(GetParam()).c_str(), threads());
@@ -670,7 +649,7 @@ class shared : public testing::TestWithParam<std::tuple<std::string, int>> {
 };
 
 INSTANTIATE_TEST_SUITE_P(driver, shared,
-                         testing::Combine(testing::Values("uring", "epoll"), testing::Values(2, 3, 4)),
+                         ::testing::Combine(::testing::Values("uring", "epoll"), ::testing::Values(2, 3, 4)),
                          [](auto const& of) {
                            return std::get<0>(of.param) + "_" + std::to_string(std::get<1>(of.param));
                          });

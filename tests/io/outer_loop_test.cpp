@@ -3,37 +3,20 @@
 
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/outer_loop.hpp>
 #include <unio/testing.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <poll.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <memory>
-#include <optional>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 using std::chrono::nanoseconds;
-using unio::outer_loop;
-using unio::task;
 
 constexpr int long_ms = 20'000; // nothing takes so long unless it hangs
 

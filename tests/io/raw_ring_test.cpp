@@ -5,43 +5,22 @@
 #include "support/ends.hpp"
 #include "support/failing_calls.hpp"
 #include "support/operation_table.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 #include "sys/kernel_abi.hpp"
 
-#include <unio/callback.hpp>
 #include <unio/extend/raw_ring.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <linux/io_uring.h>
-#include <poll.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <set>
 #include <sstream>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::ending;
-using test::script;
-using test::started;
-using unio::async_raw_ring;
-using unio::deadline;
-using unio::io_multiplexer;
-using table = unio::sys::table;
+using namespace test;
 
 // Newer than the headers may be: include/uapi/linux/io_uring.h.
 constexpr std::uint8_t futex_wait = 51, futex_wake = 52, epoll_wait = 59;

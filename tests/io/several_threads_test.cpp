@@ -5,40 +5,22 @@
 
 #include "support/child.hpp"
 #include "support/drivers.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <deque>
 #include <latch>
-#include <memory>
-#include <optional>
 #include <sstream>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 using clock_type = std::chrono::steady_clock;
-using test::calls;
-using test::started;
-using test::watchdog;
-using test::watched;
-using unio::condition;
-using unio::io_multiplexer;
 
-class several : public testing::TestWithParam<std::string> {
+class several : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     auto made = test::make_multiplexer(GetParam().c_str(), 2);
@@ -878,23 +860,22 @@ TEST_P(several, a_child_of_fork_does_its_own_while_operations_are_unclaimed) {
   unio::timer_handle t2(1h, other.get());
   watched unclaimed{unio::atomic_async_wait(t2)};
   unclaimed.start();
-  int const failed = test::in_child([&] {
+  test::expect_in_child([&] {
     started refused{unio::async_no_op(other.get())};
-    if (!refused.finished() || refused.error != unio::error::inherited_by_fork) return 1;
-    if (other->run().error() != unio::error::inherited_by_fork) return 2;
+    CHILD_EXPECTS(refused.finished() && refused.error == unio::error::inherited_by_fork);
+    CHILD_EXPECTS(other->run().error() == unio::error::inherited_by_fork);
     auto p = unio::pipe_handle::anonymous().value();
     char memory[1];
     started read{unio::async_read(p.reader, unio::mutable_buffer(memory))};
-    if (::write(p.writer.native_handle(), "x", 1) != 1) return 3;
+    CHILD_EXPECTS(::write(p.writer.native_handle(), "x", 1) == 1);
     while (!read.finished()) (void)unio::this_thread::multiplexer().run();
-    if (read.error) return 4;
+    CHILD_EXPECTS(!read.error);
     auto const own = io_multiplexer::best_available(2).value();
     unio::timer_handle soon(1ms, own.get());
     started tick{unio::async_wait(soon)};
     while (!tick.finished()) (void)own->run();
-    return tick.error ? 5 : 0;
+    return CHILD_MEETS(!tick.error);
   });
-  EXPECT_EQ(failed, 0);
   unclaimed.cancel();
   while (other->run().value() != 0) {
   }

@@ -2,37 +2,22 @@
 // flight goes on elsewhere.
 
 #include "support/drivers.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <latch>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::calls;
-using test::watchdog;
-using unio::io_multiplexer;
+using namespace test;
 
-class away : public testing::TestWithParam<std::string> {
+class away : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     auto made = test::make_multiplexer(GetParam().c_str(), 2);

@@ -4,23 +4,15 @@
 #include "support/failing_calls.hpp"
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <sys/resource.h>
-
-#include <algorithm>
-#include <chrono>
-#include <string>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::sys::table;
 
 class kernel_accept : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_accept);
@@ -41,36 +33,36 @@ ISOLATED_TEST(kernel_accept, of_many_pauses_without_descriptors_and_goes_on_when
     int const next = ::dup(2);
     ::close(next);
     rlimit const few{.rlim_cur = static_cast<rlim_t>(next) + 10, .rlim_max = static_cast<rlim_t>(next) + 10};
-    if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+    CHILD_EXPECTS(::setrlimit(RLIMIT_NOFILE, &few) == 0);
     accept.start();
-    if (!drive(*m, [&] { return accept.accepted.size() == 10 && accept.errors.size() == 1; })) return 2;
-    if (accept.errors[0].value() != EMFILE) return 3;
+    CHILD_EXPECTS(drive(*m, [&] { return accept.accepted.size() == 10 && accept.errors.size() == 1; }));
+    CHILD_EXPECTS(accept.errors[0].value() == EMFILE);
 
     double const cpu = cpu_seconds();
     std::uint64_t const turns = m->counters().turns;
     auto const end = std::chrono::steady_clock::now() + 1s;
     while (std::chrono::steady_clock::now() < end) (void)m->try_run_until(end);
-    if (cpu_seconds() - cpu > 0.3) return 4; // a spin takes all of the second
-    if (m->counters().turns - turns > 300) return 5;
-    if (accept.errors.size() != 1) return 6; // said once, not each time
-    if (accept.ended()) return 7;
+    CHILD_EXPECTS(cpu_seconds() - cpu <= 0.3); // a spin takes all of the second
+    CHILD_EXPECTS(m->counters().turns - turns <= 300);
+    CHILD_EXPECTS(accept.errors.size() == 1); // said once, not each time
+    CHILD_EXPECTS(!accept.ended());
 
     // It recovers, as often as it takes.
     for (std::size_t seen = 10; seen < 30; seen += 10) {
       accept.accepted.clear();
-      if (!drive(*m, [&] { return accept.accepted.size() == std::min<std::size_t>(10, 25 - seen); }))
-        return 8;
+      CHILD_EXPECTS(
+          drive(*m, [&] { return accept.accepted.size() == std::min<std::size_t>(10, 25 - seen); }));
       if (seen + 10 >= 25) break;
     }
     accept.accepted.clear();
     accept.cancel();
-    if (!drive(*m, [&] { return accept.ended(); })) return 9;
-    if (!accept.ended_once() || accept.error != unio::condition::canceled) return 10;
-    return m->counters().started == m->counters().finished ? 0 : 11;
+    CHILD_EXPECTS(drive(*m, [&] { return accept.ended(); }));
+    CHILD_EXPECTS(accept.ended_once() && accept.error == unio::condition::canceled);
+    return CHILD_MEETS(m->counters().started == m->counters().finished);
   };
   std::vector<raw> clients;
   for (int i = 0; i < 25; ++i) clients.push_back(raw_connection(port));
-  EXPECT_EQ(in_child(serve), 0) << "(the number of the check that failed)";
+  expect_in_child(serve);
 }
 
 // The same with coroutines.
@@ -86,12 +78,12 @@ ISOLATED_TEST(kernel_accept, of_each_connection_pauses_without_descriptors_and_g
       auto p = unio::pipe_handle::anonymous().value();
       p.reader.set_multiplexer(m.get());
       char byte;
-      if (p.reader.read(unio::mutable_buffer(&byte, 1), 2ms).error() != unio::condition::timed_out) return 12;
+      CHILD_EXPECTS(p.reader.read(unio::mutable_buffer(&byte, 1), 2ms).error() == unio::condition::timed_out);
     }
     int const next = ::dup(2);
     ::close(next);
     rlimit const few{.rlim_cur = static_cast<rlim_t>(next) + 10, .rlim_max = static_cast<rlim_t>(next) + 10};
-    if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+    CHILD_EXPECTS(::setrlimit(RLIMIT_NOFILE, &few) == 0);
     std::vector<unio::socket_handle> held;
     std::vector<std::error_code> told;
     std::error_code ended;
@@ -102,53 +94,52 @@ ISOLATED_TEST(kernel_accept, of_each_connection_pauses_without_descriptors_and_g
                         [&told](std::error_code e) { told.push_back(e); }),
                     [&ended](unio::task_outcome<unio::result<void>> o) { ended = (*o).error(); },
                     {.stop = stop.get_token()});
-    if (!drive(*m, [&] { return held.size() == 10 && told.size() == 1; })) return 2;
-    if (told[0].value() != EMFILE) return 3;
+    CHILD_EXPECTS(drive(*m, [&] { return held.size() == 10 && told.size() == 1; }));
+    CHILD_EXPECTS(told[0].value() == EMFILE);
 
     double const cpu = cpu_seconds();
     std::uint64_t const turns = m->counters().turns;
     auto const end = std::chrono::steady_clock::now() + 1s;
     while (std::chrono::steady_clock::now() < end) (void)m->try_run_until(end);
-    if (cpu_seconds() - cpu > 0.3) return 4; // a spin takes all of the second
-    if (m->counters().turns - turns > 300) return 5;
-    if (told.size() != 1) return 6; // said once, not each time
-    if (ended) return 7;
+    CHILD_EXPECTS(cpu_seconds() - cpu <= 0.3); // a spin takes all of the second
+    CHILD_EXPECTS(m->counters().turns - turns <= 300);
+    CHILD_EXPECTS(told.size() == 1); // said once, not each time
+    CHILD_EXPECTS(!ended);
 
     // It recovers, and no connection is lost.
     for (std::size_t const more : {10, 5}) {
       held.clear();
-      if (!drive(*m, [&] { return held.size() == more; })) return 8;
+      CHILD_EXPECTS(drive(*m, [&] { return held.size() == more; }));
     }
     held.clear();
     stop.request_stop();
-    if (!drive(*m, [&] { return static_cast<bool>(ended); })) return 9;
-    if (ended != unio::condition::canceled) return 10;
-    return m->counters().started == m->counters().finished ? 0 : 11;
+    CHILD_EXPECTS(drive(*m, [&] { return static_cast<bool>(ended); }));
+    CHILD_EXPECTS(ended == unio::condition::canceled);
+    return CHILD_MEETS(m->counters().started == m->counters().finished);
   };
   std::vector<raw> clients;
   for (int i = 0; i < 25; ++i) clients.push_back(raw_connection(port));
-  EXPECT_EQ(in_child(serve), 0) << "(the number of the check that failed)";
+  expect_in_child(serve);
 }
 
 // The same with one at a time: the error is the caller's.
 ISOLATED_TEST(kernel_accept, reports_that_there_are_no_descriptors) {
   auto [accepting, port] = listener(nullptr);
   raw const client = raw_connection(port);
-  EXPECT_EQ(in_child([&server = accepting] {
-              auto const m = made_multiplexer();
-              (void)m->try_run();
-              server.set_multiplexer(m.get());
-              rlimit before{};
-              ::getrlimit(RLIMIT_NOFILE, &before);
-              rlimit const none{.rlim_cur = 3, .rlim_max = before.rlim_max};
-              ::setrlimit(RLIMIT_NOFILE, &none);
-              if (server.accept().error().value() != EMFILE) return 1;
-              server.set_multiplexer(nullptr);
-              if (server.accept().error().value() != EMFILE) return 2;
-              ::setrlimit(RLIMIT_NOFILE, &before);
-              return server.accept().has_value() ? 0 : 3;
-            }),
-            0);
+  expect_in_child([&server = accepting] {
+    auto const m = made_multiplexer();
+    (void)m->try_run();
+    server.set_multiplexer(m.get());
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    rlimit const none{.rlim_cur = 3, .rlim_max = before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    CHILD_EXPECTS(server.accept().error().value() == EMFILE);
+    server.set_multiplexer(nullptr);
+    CHILD_EXPECTS(server.accept().error().value() == EMFILE);
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    return CHILD_MEETS(server.accept().has_value());
+  });
 }
 
 // Case 52, accept(2): errors of a connection that died while it waited are not errors of accepting.

@@ -8,35 +8,18 @@
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <filesystem>
-#include <iterator>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::sys::table;
 
 class kernel_availability : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_availability);
@@ -48,8 +31,8 @@ int reads_something(unio::io_multiplexer& m) {
   pending_read read(m);
   submit_all(m);
   read.peer.write("abc");
-  if (!drive(m, [&] { return read.ended(); })) return 1;
-  return read.bytes == 3 ? 0 : 2;
+  CHILD_EXPECTS(drive(m, [&] { return read.ended(); }));
+  return CHILD_MEETS(read.bytes == 3);
 }
 
 // Answers the calls from number `first` to `last` with an errno, or with 0 by killing the process, from now
@@ -77,11 +60,11 @@ ISOLATED_TEST(kernel_availability, falls_back_to_epoll_for_each_errno_that_means
                 failing_calls calls;
                 calls.fail<&table::io_uring_setup>(error, {.times = which_calls::all});
                 auto const made = unio::io_multiplexer::best_available(1);
-                if (!made.has_value()) return 10;
-                if (std::string((*made)->capabilities().driver) != "epoll") return 11;
-                if ((*made)->capabilities().why.empty()) return 12;
-                if (unio::driver::has_uring() && calls.failures<&table::io_uring_setup>() == 0)
-                  return 13; // the canary
+                CHILD_EXPECTS(made.has_value());
+                CHILD_EXPECTS(std::string((*made)->capabilities().driver) == "epoll");
+                CHILD_EXPECTS(!(*made)->capabilities().why.empty());
+                CHILD_EXPECTS(!unio::driver::has_uring() ||
+                              calls.failures<&table::io_uring_setup>() != 0); // the canary
                 return reads_something(**made);
               }),
               0)
@@ -96,9 +79,9 @@ ISOLATED_TEST(kernel_availability, reports_a_shortage_of_descriptors_instead_of_
                 ::unsetenv("UNIO_DRIVER");
                 failing_calls calls;
                 calls.fail<&table::io_uring_setup>(error, {.times = which_calls::all});
-                if (unio::io_multiplexer::best_available(1).error().value() != error) return 1;
+                CHILD_EXPECTS(unio::io_multiplexer::best_available(1).error().value() == error);
                 calls.fail<&table::io_uring_setup>(0); // it passes, and the next one is made
-                return unio::io_multiplexer::best_available(1).has_value() ? 0 : 2;
+                return CHILD_MEETS(unio::io_multiplexer::best_available(1).has_value());
               }),
               0)
         << "errno " << error;
@@ -114,9 +97,9 @@ ISOLATED_TEST(kernel_availability, is_not_decided_by_what_passes) {
                 failing_calls calls;
                 calls.fail<&table::io_uring_enter>(error, {.at = 1, .times = 3});
                 auto const made = unio::io_multiplexer::best_available(1);
-                if (calls.failures<&table::io_uring_enter>() != 3) return 10; // the canary
-                if (!made.has_value()) return 11;
-                if (std::string((*made)->capabilities().driver) != "io_uring") return 12;
+                CHILD_EXPECTS(calls.failures<&table::io_uring_enter>() == 3); // the canary
+                CHILD_EXPECTS(made.has_value());
+                CHILD_EXPECTS(std::string((*made)->capabilities().driver) == "io_uring");
                 return reads_something(**made);
               }),
               0)
@@ -133,13 +116,13 @@ ISOLATED_TEST(kernel_availability, is_asked_again_after_a_shortage) {
                 failing_calls calls;
                 calls.fail<&table::io_uring_enter>(error, {.times = which_calls::all});
                 auto const made = unio::io_multiplexer::best_available(1);
-                if (!made.has_value()) return 10;
-                if (std::string((*made)->capabilities().driver) != "epoll") return 11;
-                if ((*made)->capabilities().why.empty()) return 12;
-                if (int const failed = reads_something(**made); failed != 0) return failed;
+                CHILD_EXPECTS(made.has_value());
+                CHILD_EXPECTS(std::string((*made)->capabilities().driver) == "epoll");
+                CHILD_EXPECTS(!(*made)->capabilities().why.empty());
+                CHILD_EXPECTS(reads_something(**made) == 0);
                 calls.fail<&table::io_uring_enter>(0);
                 auto const next = unio::io_multiplexer::best_available(1);
-                return std::string((*next)->capabilities().driver) == "io_uring" ? 0 : 13;
+                return CHILD_MEETS(std::string((*next)->capabilities().driver) == "io_uring");
               }),
               0)
         << "errno " << error;
@@ -153,7 +136,7 @@ ISOLATED_TEST(kernel_availability, says_why_when_the_program_insists_on_io_uring
                 ::setenv("UNIO_DRIVER", "uring", 1);
                 failing_calls calls;
                 calls.fail<&table::io_uring_setup>(error, {.times = which_calls::all});
-                return unio::io_multiplexer::best_available(1).error().value() == error ? 0 : 1;
+                return CHILD_MEETS(unio::io_multiplexer::best_available(1).error().value() == error);
               }),
               0)
         << "errno " << error;
@@ -163,18 +146,17 @@ ISOLATED_TEST(kernel_availability, says_why_when_the_program_insists_on_io_uring
 // Before Linux 5.11 there is no epoll_pwait2. That it is missing is found out once: the second filter kills
 // a process that asks again.
 ISOLATED_TEST(kernel_availability, asks_for_epoll_pwait2_once_where_it_is_missing) {
-  EXPECT_EQ(in_child([] {
-              ::setenv("UNIO_DRIVER", "epoll", 1);
-              if (!deny(SYS_epoll_pwait2, SYS_epoll_pwait2, ENOSYS)) return 10;
-              auto const m = made_multiplexer();
-              if (int const failed = reads_something(*m); failed != 0) return failed;
-              if (!deny(SYS_epoll_pwait2, SYS_epoll_pwait2, 0)) return 11;
-              if (int const failed = reads_something(*m); failed != 0) return 20 + failed;
-              unio::timer_handle soon(unio::deadline(std::chrono::milliseconds(2)), m.get());
-              started op{unio::async_wait(soon)};
-              return drive(*m, [&] { return op.ended(); }) ? 0 : 12;
-            }),
-            0);
+  expect_in_child([] {
+    ::setenv("UNIO_DRIVER", "epoll", 1);
+    CHILD_EXPECTS(deny(SYS_epoll_pwait2, SYS_epoll_pwait2, ENOSYS));
+    auto const m = made_multiplexer();
+    CHILD_EXPECTS(reads_something(*m) == 0);
+    CHILD_EXPECTS(deny(SYS_epoll_pwait2, SYS_epoll_pwait2, 0));
+    CHILD_EXPECTS(reads_something(*m) == 0);
+    unio::timer_handle soon(unio::deadline(std::chrono::milliseconds(2)), m.get());
+    started op{unio::async_wait(soon)};
+    return CHILD_MEETS(drive(*m, [&] { return op.ended(); }));
+  });
 }
 
 // Runs one test of this file in a process that a filter keeps from io_uring.
@@ -217,12 +199,11 @@ ISOLATED_TEST(kernel_availability, of_epoll_makes_no_call_to_io_uring) {
     EXPECT_EQ(calls.count<&table::io_uring_enter>(), 0);
     EXPECT_EQ(calls.count<&table::io_uring_register>(), 0);
   }
-  EXPECT_EQ(in_child([] {
-              if (!deny(425, 427, 0)) return 3;
-              auto const m = made_multiplexer();
-              return reads_something(*m);
-            }),
-            0);
+  expect_in_child([] {
+    CHILD_EXPECTS(deny(425, 427, 0));
+    auto const m = made_multiplexer();
+    return reads_something(*m);
+  });
 }
 
 // Case 41: setting a ring up is allowed, using it is not.
@@ -230,10 +211,10 @@ ISOLATED_TEST(kernel_availability, is_epoll_when_a_ring_may_be_made_but_not_used
   for (int const error : {EPERM, ENOSYS, EACCES}) {
     EXPECT_EQ(in_child([&] {
                 ::unsetenv("UNIO_DRIVER");
-                if (!deny(426, 427, error)) return 10;
+                CHILD_EXPECTS(deny(426, 427, error));
                 auto const made = unio::io_multiplexer::best_available(1);
-                if (!made.has_value()) return 11;
-                if (std::string((*made)->capabilities().driver) != "epoll") return 12;
+                CHILD_EXPECTS(made.has_value());
+                CHILD_EXPECTS(std::string((*made)->capabilities().driver) == "epoll");
                 return reads_something(**made);
               }),
               0)
@@ -528,41 +509,39 @@ ISOLATED_TEST(kernel_availability, ends_without_sending_twice) {
 
 // Case 43; liburing#93, glommio#606.
 ISOLATED_TEST(kernel_availability, needs_no_memory_that_may_be_locked) {
-  EXPECT_EQ(in_child([] {
-              rlimit const none{.rlim_cur = 0, .rlim_max = 0};
-              if (::setrlimit(RLIMIT_MEMLOCK, &none) != 0) return 10;
-              if (::geteuid() == 0 && ::setuid(65534) != 0) return 11; // root may always
-              ::unsetenv("UNIO_DRIVER");
-              auto const made = unio::io_multiplexer::best_available(1);
-              return made.has_value() ? reads_something(**made) : 12;
-            }),
-            0);
+  expect_in_child([] {
+    rlimit const none{.rlim_cur = 0, .rlim_max = 0};
+    CHILD_EXPECTS(::setrlimit(RLIMIT_MEMLOCK, &none) == 0);
+    CHILD_EXPECTS(::geteuid() != 0 || ::setuid(65534) == 0); // root may always
+    ::unsetenv("UNIO_DRIVER");
+    auto const made = unio::io_multiplexer::best_available(1);
+    return made.has_value() ? reads_something(**made) : 12;
+  });
 }
 
 // A ring counts the pages that it sends from against what may be locked; then they are copied.
 ISOLATED_TEST(kernel_availability, sends_without_copying_although_no_memory_may_be_locked) {
-  EXPECT_EQ(in_child([] {
-              if (::geteuid() == 0 && ::setuid(65534) != 0) return 11; // root may always
-              auto const m = made_multiplexer();
-              submit_all(*m); // the ring's own memory is counted too
-              rlimit const none{.rlim_cur = 0, .rlim_max = 0};
-              if (::setrlimit(RLIMIT_MEMLOCK, &none) != 0) return 10;
-              connection c = tcp_connection(m.get());
-              std::string const bytes = pattern(20'000);
-              std::array<unio::const_buffer, 2> const parts = {
-                  unio::const_buffer(bytes.data(), 9'000), unio::const_buffer(bytes.data() + 9'000, 11'000)};
-              for (unio::const_buffers const& what :
-                   {unio::const_buffers(unio::const_buffer(bytes)), unio::const_buffers(parts)}) {
-                started send{unio::async_send_zero_copy(c.socket, what)};
-                if (!drive(*m, [&] { return send.ended(); })) return 12;
-                if (send.error || send.bytes == 0) return 13;
-                std::string received;
-                while (received.size() < send.bytes && c.peer.wait()) received += c.peer.read_some();
-                if (received != bytes.substr(0, send.bytes)) return 14;
-              }
-              return 0;
-            }),
-            0);
+  expect_in_child([] {
+    CHILD_EXPECTS(::geteuid() != 0 || ::setuid(65534) == 0); // root may always
+    auto const m = made_multiplexer();
+    submit_all(*m); // the ring's own memory is counted too
+    rlimit const none{.rlim_cur = 0, .rlim_max = 0};
+    CHILD_EXPECTS(::setrlimit(RLIMIT_MEMLOCK, &none) == 0);
+    connection c = tcp_connection(m.get());
+    std::string const bytes = pattern(20'000);
+    std::array<unio::const_buffer, 2> const parts = {unio::const_buffer(bytes.data(), 9'000),
+                                                     unio::const_buffer(bytes.data() + 9'000, 11'000)};
+    for (unio::const_buffers const& what :
+         {unio::const_buffers(unio::const_buffer(bytes)), unio::const_buffers(parts)}) {
+      started send{unio::async_send_zero_copy(c.socket, what)};
+      CHILD_EXPECTS(drive(*m, [&] { return send.ended(); }));
+      CHILD_EXPECTS(!send.error && send.bytes != 0);
+      std::string received;
+      while (received.size() < send.bytes && c.peer.wait()) received += c.peer.read_some();
+      CHILD_EXPECTS(received == bytes.substr(0, send.bytes));
+    }
+    return 0;
+  });
 }
 
 // ---- words of memory --------------------------------------------------------------------------------------

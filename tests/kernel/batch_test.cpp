@@ -3,24 +3,12 @@
 
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <utility>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 
 class kernel_batch : public isolated {};

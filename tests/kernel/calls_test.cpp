@@ -5,22 +5,16 @@
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
 
 #include <fcntl.h>
 #include <linux/io_uring.h>
 
-#include <array>
-#include <string_view>
-
 namespace {
 
 using namespace test;
-using unio::barrier_kind;
-using unio::sys::table;
 
 class kernel_calls : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_calls);

@@ -2,23 +2,12 @@
 
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-#include <deque>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 
 class kernel_cancel : public isolated {};

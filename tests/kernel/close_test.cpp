@@ -5,30 +5,18 @@
 #include "support/kernel.hpp"
 #include "support/stack_extent.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
 
 #include <sys/eventfd.h>
 #include <sys/un.h>
 
-#include <array>
-#include <atomic>
 #include <barrier>
-#include <chrono>
-#include <cstdlib>
-#include <deque>
-#include <optional>
 #include <sstream>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 
 class kernel_close : public isolated {};

@@ -8,37 +8,18 @@
 #include "support/failing_calls.hpp"
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <net/if.h>
-#include <netinet/in.h>
 #include <netinet/udp.h>
-#include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::address_family;
-using unio::datagram_handle;
-using unio::datagram_info;
-using unio::datagram_options;
-using unio::ecn;
-using unio::endpoint;
-using unio::sys::table;
 
 class kernel_datagram : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_datagram);

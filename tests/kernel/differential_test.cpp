@@ -4,25 +4,15 @@
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdint>
-#include <deque>
-#include <string>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 
-class kernel_differential : public testing::Test {};
+class kernel_differential : public ::testing::Test {};
 
 struct random_numbers {
   std::uint64_t state;

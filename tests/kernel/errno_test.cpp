@@ -4,18 +4,13 @@
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <string_view>
 
 namespace {
 
 using namespace test;
-using unio::sys::table;
 
 class kernel_errno : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_errno);

@@ -5,32 +5,17 @@
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
 
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/timerfd.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using mode = unio::handle::mode;
-using creation = unio::handle::creation;
-using caching = unio::handle::caching;
 
 class kernel_file : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_file);

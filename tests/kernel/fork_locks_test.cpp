@@ -4,26 +4,17 @@
 #include "support/child.hpp"
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/test.hpp"
 #include "sys/fork.hpp"
 
 #include <unio/extend/foreign_lock.hpp>
 #include <unio/extend/foreign_reactor.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 namespace sys = unio::sys;
 
@@ -46,7 +37,7 @@ template <class Lock> void is_open_in_a_child(Lock& lock, std::size_t number) {
   while (!is_half_changed) std::this_thread::yield();
   EXPECT_EQ(in_child([&] {
               ::alarm(hangs_s);
-              if (is_half_changed) return 1;
+              CHILD_EXPECTS(!is_half_changed);
               std::lock_guard const held(lock);
               return 0;
             }),
@@ -138,7 +129,7 @@ int waits_for_a_timer() {
   auto const m = made_multiplexer();
   unio::timer_handle soon(unio::deadline(1ms), m.get());
   started op{unio::async_wait(soon)};
-  return drive(*m, [&] { return op.ended(); }) ? 0 : 1;
+  return CHILD_MEETS(drive(*m, [&] { return op.ended(); }));
 }
 
 ISOLATED_TEST(kernel_fork_locks, a_child_makes_a_multiplexer_while_another_thread_makes_some) {
@@ -177,7 +168,7 @@ ISOLATED_TEST(kernel_fork_locks, a_child_runs_coroutines_while_another_thread_ex
 ISOLATED_TEST(kernel_fork_locks, a_child_makes_and_ends_pools_while_another_thread_does) {
   auto const one = [] {
     unio::buffer_pool const pool(4, 64, unio::pool_memory::registered);
-    return pool.count() == 4 ? 0 : 1;
+    return CHILD_MEETS(pool.count() == 4);
   };
   fork_beside([&] { (void)one(); }, one);
 }

@@ -5,21 +5,12 @@
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <optional>
-#include <string>
-#include <thread>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 
 class kernel_fork : public isolated {};
@@ -51,40 +42,39 @@ struct scene {
 
 ISOLATED_TEST(kernel_fork, makes_using_the_parents_multiplexer_an_error) {
   scene s;
-  EXPECT_EQ(in_child([&] {
-              if (s.m->run().error() != unio::error::inherited_by_fork) return 1;
-              if (s.m->try_run().error() != unio::error::inherited_by_fork) return 2;
-              if (s.m->complete_io().error() != unio::error::inherited_by_fork) return 3;
-              if (s.m->timeout_io().error() != unio::error::inherited_by_fork) return 4;
-              if (s.m->invoke_posted_items().error() != unio::error::inherited_by_fork) return 5;
-              // A new operation on it ends with that error as well, and so does a blocking call.
-              started op{unio::async_no_op(s.m.get())};
-              if (!op.ended_once() || op.error != unio::error::inherited_by_fork) return 6;
-              connection own = local_connection(s.m.get());
-              std::array<char, 4> bytes{};
-              if (own.socket.read(unio::mutable_buffer(bytes)).error() != unio::error::inherited_by_fork)
-                return 7;
-              return 0;
-            }),
-            0);
+  EXPECT_EQ(
+      in_child([&] {
+        CHILD_EXPECTS(s.m->run().error() == unio::error::inherited_by_fork);
+        CHILD_EXPECTS(s.m->try_run().error() == unio::error::inherited_by_fork);
+        CHILD_EXPECTS(s.m->complete_io().error() == unio::error::inherited_by_fork);
+        CHILD_EXPECTS(s.m->timeout_io().error() == unio::error::inherited_by_fork);
+        CHILD_EXPECTS(s.m->invoke_posted_items().error() == unio::error::inherited_by_fork);
+        // A new operation on it ends with that error as well, and so does a blocking call.
+        started op{unio::async_no_op(s.m.get())};
+        CHILD_EXPECTS(op.ended_once() && op.error == unio::error::inherited_by_fork);
+        connection own = local_connection(s.m.get());
+        std::array<char, 4> bytes{};
+        CHILD_EXPECTS(own.socket.read(unio::mutable_buffer(bytes)).error() == unio::error::inherited_by_fork);
+        return 0;
+      }),
+      0);
   s.expect_the_parent_goes_on();
 }
 
 ISOLATED_TEST(kernel_fork, leaves_the_parent_alone_when_the_child_destroys_everything) {
   scene s;
-  EXPECT_EQ(in_child([&] {
-              s.read.reset();
-              if (!s.c.socket.close().has_value()) return 1;
-              s.m.reset();
-              return s.told.values; // no receiver is called in the child
-            }),
-            0);
+  expect_in_child([&] {
+    s.read.reset();
+    CHILD_EXPECTS(s.c.socket.close().has_value());
+    s.m.reset();
+    return s.told.values; // no receiver is called in the child
+  });
   s.expect_the_parent_goes_on();
 }
 
 ISOLATED_TEST(kernel_fork, leaves_the_parent_alone_when_the_child_closes_only_the_handle) {
   scene s;
-  EXPECT_EQ(in_child([&] { return s.c.socket.close().has_value() ? 0 : 1; }), 0);
+  expect_in_child([&] { return s.c.socket.close().has_value() ? 0 : 1; });
   s.expect_the_parent_goes_on();
 }
 
@@ -93,13 +83,13 @@ int use_one_of_the_childs_own() {
   pending_read read(*own);
   submit_all(*own);
   read.peer.write("abc");
-  if (!drive(*own, [&] { return read.ended(); })) return 20;
-  return read.bytes == 3 ? 0 : 21;
+  CHILD_EXPECTS(drive(*own, [&] { return read.ended(); }));
+  return CHILD_MEETS(read.bytes == 3);
 }
 
 ISOLATED_TEST(kernel_fork, lets_the_child_make_its_own) {
   scene s;
-  EXPECT_EQ(in_child(use_one_of_the_childs_own), 0);
+  expect_in_child(use_one_of_the_childs_own);
   s.expect_the_parent_goes_on();
 }
 
@@ -107,20 +97,19 @@ ISOLATED_TEST(kernel_fork, lets_the_child_make_its_own) {
 // inherited one must not take that away.
 ISOLATED_TEST(kernel_fork, keeps_the_childs_own_alive_when_the_inherited_one_is_destroyed_later) {
   scene s;
-  EXPECT_EQ(in_child([&] {
-              auto const own = made_multiplexer();
-              pending_read read(*own);
-              submit_all(*own);
-              s.read.reset();
-              (void)s.c.socket.close();
-              s.m.reset();
-              read.peer.write("abc");
-              if (!drive(*own, [&] { return read.ended(); })) return 1;
-              if (read.bytes != 3) return 2;
-              started again{unio::async_no_op(own.get())};
-              return drive(*own, [&] { return again.ended(); }) ? 0 : 3;
-            }),
-            0);
+  expect_in_child([&] {
+    auto const own = made_multiplexer();
+    pending_read read(*own);
+    submit_all(*own);
+    s.read.reset();
+    (void)s.c.socket.close();
+    s.m.reset();
+    read.peer.write("abc");
+    CHILD_EXPECTS(drive(*own, [&] { return read.ended(); }));
+    CHILD_EXPECTS(read.bytes == 3);
+    started again{unio::async_no_op(own.get())};
+    return CHILD_MEETS(drive(*own, [&] { return again.ended(); }));
+  });
   s.expect_the_parent_goes_on();
 }
 
@@ -133,11 +122,11 @@ ISOLATED_TEST(kernel_fork, gives_the_childs_thread_a_multiplexer_of_its_own) {
       started read{unio::async_read(c.socket, unio::mutable_buffer(memory))};
       submit_all(unio::this_thread::multiplexer());
       c.peer.write("abc");
-      if (!drive(unio::this_thread::multiplexer(), [&] { return read.ended(); })) return 1;
-      return read.bytes == 3 ? 0 : 2;
+      CHILD_EXPECTS(drive(unio::this_thread::multiplexer(), [&] { return read.ended(); }));
+      return CHILD_MEETS(read.bytes == 3);
     };
-    if (int const failed = uses_own(); failed != 0) return failed;
-    if (int const failed = in_child([&] { return uses_own(); }); failed != 0) return 10 + failed;
+    CHILD_EXPECTS(uses_own() == 0);
+    CHILD_EXPECTS(in_child([&] { return uses_own(); }) == 0);
     return uses_own();
   });
   EXPECT_EQ(status, 0);
@@ -145,10 +134,8 @@ ISOLATED_TEST(kernel_fork, gives_the_childs_thread_a_multiplexer_of_its_own) {
 
 ISOLATED_TEST(kernel_fork, of_a_fork_is_noticed_too) {
   scene s;
-  EXPECT_EQ(in_child([&] {
-              return in_child([&] { return s.m->run().error() == unio::error::inherited_by_fork ? 0 : 1; });
-            }),
-            0);
+  expect_in_child(
+      [&] { return in_child([&] { return s.m->run().error() == unio::error::inherited_by_fork ? 0 : 1; }); });
   s.expect_the_parent_goes_on();
 }
 
@@ -162,10 +149,10 @@ ISOLATED_TEST(kernel_fork, lets_the_child_do_what_needs_threads) {
     unio::path_handle anchor = unio::path_handle::path(directory.path()).value();
     anchor.set_multiplexer(m.get());
     started open{unio::async_open(anchor, "file")};
-    return drive(*m, [&] { return open.ended(); }) && !open.error ? 0 : 1;
+    return CHILD_MEETS(drive(*m, [&] { return open.ended(); }) && !open.error);
   };
   EXPECT_EQ(opens(), 0);
-  EXPECT_EQ(in_child(opens), 0);
+  expect_in_child(opens);
   EXPECT_EQ(opens(), 0);
 }
 
@@ -173,24 +160,23 @@ ISOLATED_TEST(kernel_fork, lets_the_child_do_what_needs_threads) {
 ISOLATED_TEST(kernel_fork, lets_the_child_close_what_the_parent_has_in_flight_while_its_threads_are_busy) {
   if (under_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer lets no child of several threads start one";
   scene s;
-  EXPECT_EQ(in_child([&] {
-              std::atomic<bool> is_used = false;
-              std::thread busy([&] { // it has used a multiplexer, and does not run it
-                auto const own = made_multiplexer();
-                (void)own->try_run();
-                is_used = true;
-                for (;;) std::this_thread::sleep_for(1h);
-              });
-              busy.detach();
-              while (!is_used) std::this_thread::yield();
-              int const number = s.c.socket.native_handle();
-              if (!s.c.socket.close().has_value()) return 1;
-              // Nor does closing the next owner of the number.
-              connection next = local_connection(nullptr);
-              if (next.socket.native_handle() != number) return 2;
-              return next.socket.close().has_value() ? 0 : 3;
-            }),
-            0);
+  expect_in_child([&] {
+    std::atomic<bool> is_used = false;
+    std::thread busy([&] { // it has used a multiplexer, and does not run it
+      auto const own = made_multiplexer();
+      (void)own->try_run();
+      is_used = true;
+      for (;;) std::this_thread::sleep_for(1h);
+    });
+    busy.detach();
+    while (!is_used) std::this_thread::yield();
+    int const number = s.c.socket.native_handle();
+    CHILD_EXPECTS(s.c.socket.close().has_value());
+    // Nor does closing the next owner of the number.
+    connection next = local_connection(nullptr);
+    CHILD_EXPECTS(next.socket.native_handle() == number);
+    return CHILD_MEETS(next.socket.close().has_value());
+  });
   s.expect_the_parent_goes_on();
 }
 
@@ -209,11 +195,10 @@ ISOLATED_TEST(kernel_fork, leaves_what_was_posted_to_the_parent) {
   (void)m->try_run();
   counting posted;
   m->post(posted);
-  EXPECT_EQ(in_child([&] {
-              m.reset();
-              return posted.ran + posted.dropped;
-            }),
-            0);
+  expect_in_child([&] {
+    m.reset();
+    return posted.ran + posted.dropped;
+  });
   (void)m->try_run();
   EXPECT_EQ(posted.ran, 1);
   EXPECT_EQ(posted.dropped, 0);

@@ -5,30 +5,15 @@
 #include "support/failing_calls.hpp"
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/test.hpp"
 #include "support/tiny_rings.hpp"
 
 #include <unio/extend/held_starts.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <deque>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <thread>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::held_starts;
 
 class kernel_held_starts : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_held_starts);
@@ -250,11 +235,10 @@ ISOLATED_TEST(kernel_held_starts, of_a_parent_are_not_the_childs) {
   {
     std::optional<held_starts> together(std::in_place, *m);
     p.send_to_all();
-    EXPECT_EQ(in_child([&] {
-                together.reset();
-                return 0;
-              }),
-              0);
+    expect_in_child([&] {
+      together.reset();
+      return 0;
+    });
     if (is_ring()) {
       EXPECT_EQ(p.have_it(), 0u);
     }

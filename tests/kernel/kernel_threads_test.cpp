@@ -3,33 +3,19 @@
 
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/extend/raw_ring.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/io_uring.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <deque>
-#include <memory>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 
 class kernel_threads : public isolated {};

@@ -6,28 +6,15 @@
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <sys/stat.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <deque>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::sys::table;
 
 class kernel_ring : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_ring);

@@ -6,33 +6,19 @@
 #include "support/file_size.hpp"
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-
-#include <array>
-#include <chrono>
-#include <csignal>
-#include <cstddef>
-#include <deque>
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::sys::table;
 
 class kernel_signal : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_signal);
@@ -108,7 +94,7 @@ ISOLATED_TEST(kernel_signal, is_not_raised_by_writing_to_what_nobody_reads) {
 ISOLATED_TEST(kernel_signal, would_kill_without_that_care) {
   EXPECT_EQ(in_child([] {
               int ends[2];
-              if (::pipe(ends) != 0) return 1;
+              CHILD_EXPECTS(::pipe(ends) == 0);
               ::close(ends[0]);
               return ::write(ends[1], "x", 1) == 1 ? 2 : 3;
             }),
@@ -388,8 +374,8 @@ ISOLATED_TEST(kernel_signal, is_handled_by_no_thread_of_the_library) {
               temporary_directory const directory;
               auto file = unio::file_handle::temp_inode(directory.handle()).value();
               started barrier{unio::async_barrier(file, unio::barrier_kind::wait_all), m.get()};
-              if (!drive(*m, [&] { return barrier.ended(); })) return 1;
-              if (!unio::dump_pending_on_signal(SIGUSR2).has_value()) return 2;
+              CHILD_EXPECTS(drive(*m, [&] { return barrier.ended(); }));
+              CHILD_EXPECTS(unio::dump_pending_on_signal(SIGUSR2).has_value());
 
               struct sigaction action = {};
               action.sa_handler = [](int) { handled_by = static_cast<sig_atomic_t>(::syscall(SYS_gettid)); };
@@ -400,9 +386,9 @@ ISOLATED_TEST(kernel_signal, is_handled_by_no_thread_of_the_library) {
               ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
               ::kill(::getpid(), SIGUSR1);
               std::this_thread::sleep_for(50ms);
-              if (handled_by != 0) return 3;
+              CHILD_EXPECTS(handled_by == 0);
               ::pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
-              return handled_by == ::getpid() ? 0 : 4;
+              return CHILD_MEETS(handled_by == ::getpid());
             }),
             0)
       << "(3: by a thread of the library)";

@@ -3,23 +3,14 @@
 #include "support/child.hpp"
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <sched.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdlib>
-#include <string>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 
 class kernel_socket : public isolated {};
@@ -259,11 +250,11 @@ ISOLATED_TEST(kernel_socket, is_told_that_there_is_no_way) {
         if (with_own) s.set_multiplexer(m.get());
         return s.connect(unio::endpoint::ipv4(address, 9), 20s).error().value();
       };
-      if (error_of({192, 0, 2, 1}) != EHOSTUNREACH) return 1;
-      if (error_of({198, 51, 100, 1}) != EACCES) return 2;
-      if (error_of({203, 0, 113, 1}) != ENETUNREACH) return 3;
+      CHILD_EXPECTS(error_of({192, 0, 2, 1}) == EHOSTUNREACH);
+      CHILD_EXPECTS(error_of({198, 51, 100, 1}) == EACCES);
+      CHILD_EXPECTS(error_of({203, 0, 113, 1}) == ENETUNREACH);
       auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
-      if (s.bind(unio::endpoint::ipv4({203, 0, 113, 1}, 0)).error().value() != EADDRNOTAVAIL) return 4;
+      CHILD_EXPECTS(s.bind(unio::endpoint::ipv4({203, 0, 113, 1}, 0)).error().value() == EADDRNOTAVAIL);
     }
     return 0;
   });
@@ -280,11 +271,11 @@ ISOLATED_TEST(kernel_socket, is_told_that_there_is_no_port_left) {
         unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(30000), {.backlog = 16}).value();
     auto const first = unio::socket_handle::connected_to(unio::endpoint::ipv4_loopback(30000));
     auto const second = unio::socket_handle::connected_to(unio::endpoint::ipv4_loopback(30000));
-    if (!first.has_value() || !second.has_value()) return 1;
+    CHILD_EXPECTS(first.has_value() && second.has_value());
     for (bool const with_own : {true, false}) {
       auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
       if (with_own) s.set_multiplexer(m.get());
-      if (s.connect(unio::endpoint::ipv4_loopback(30000), 20s).error().value() != EADDRNOTAVAIL) return 2;
+      CHILD_EXPECTS(s.connect(unio::endpoint::ipv4_loopback(30000), 20s).error().value() == EADDRNOTAVAIL);
     }
     return 0;
   });
@@ -395,16 +386,16 @@ ISOLATED_TEST(kernel_socket, takes_the_first_write_along_with_the_handshake) {
         unio::connect_options options{.fast_open = true};
         if (i % 2 == 0) options.multiplexer = m.get();
         auto client = unio::socket_handle::connected_to(at, options, 20s);
-        if (!client) return 1;
-        if (client->write(std::string_view("hello"), 20s).bytes_transferred() != 5) return 2;
+        CHILD_EXPECTS(client);
+        CHILD_EXPECTS(client->write(std::string_view("hello"), 20s).bytes_transferred() == 5);
         auto server = accepting.accept(20s).value();
         std::array<char, 8> memory{};
-        if (server.read(memory, 20s).bytes_transferred() != 5) return 3;
-        if (server.write(std::string_view("back"), 20s).bytes_transferred() != 4) return 4;
-        if (client->read(memory, 20s).bytes_transferred() != 4) return 5;
+        CHILD_EXPECTS(server.read(memory, 20s).bytes_transferred() == 5);
+        CHILD_EXPECTS(server.write(std::string_view("back"), 20s).bytes_transferred() == 4);
+        CHILD_EXPECTS(client->read(memory, 20s).bytes_transferred() == 4);
         with_data = with_data || client->information().value().fast_open;
       }
-      if (!with_data) return 6;
+      CHILD_EXPECTS(with_data);
     }
     return 0;
   });
@@ -420,24 +411,24 @@ ISOLATED_TEST(kernel_socket, connects_to_an_address_with_a_scope) {
     auto accepting =
         unio::listening_socket_handle::listen(unio::parse_endpoint("[fe80::1%lo]:0").value()).value();
     unio::endpoint const at = accepting.local_endpoint().value();
-    if (!to_string(at).starts_with("[fe80::1%1]:")) return 1;
+    CHILD_EXPECTS(to_string(at).starts_with("[fe80::1%1]:"));
     unio::connect_options const options{.from = unio::parse_endpoint("[fe80::1%lo]:0").value(),
                                         .multiplexer = m.get()};
     auto client = unio::socket_handle::connected_to(at, options, 20s);
     // The kernel's own work on a new address may end an early connection, without unio too.
     for (int i = 0; client.error() == std::errc::network_unreachable && i < 10; ++i)
       client = unio::socket_handle::connected_to(at, options, 20s);
-    if (!client) return 2;
+    CHILD_EXPECTS(client);
     auto const server = accepting.accept(20s).value();
-    if (server.remote_endpoint().value() != client->local_endpoint().value()) return 3;
+    CHILD_EXPECTS(server.remote_endpoint().value() == client->local_endpoint().value());
     auto datagrams = unio::datagram_handle::bind(unio::parse_endpoint("[fe80::1%lo]:0").value()).value();
     datagrams.set_multiplexer(m.get());
     unio::endpoint const to = datagrams.local_endpoint().value();
-    if (!datagrams.send_to({.to = to}, unio::const_buffer("x", 1), 20s)) return 4;
+    CHILD_EXPECTS(datagrams.send_to({.to = to}, unio::const_buffer("x", 1), 20s));
     std::array<char, 8> memory{};
     unio::datagram_info info;
-    if (!datagrams.receive_from(unio::mutable_buffer(memory), info, 20s)) return 5;
-    return info.from == to ? 0 : 6;
+    CHILD_EXPECTS(datagrams.receive_from(unio::mutable_buffer(memory), info, 20s));
+    return CHILD_MEETS(info.from == to);
   });
   if (failed >= 200) GTEST_SKIP() << "no network of its own, or no ip(8)";
   EXPECT_EQ(failed, 0);

@@ -2,19 +2,12 @@
 
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <thread>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 
 class kernel_wakeup : public isolated {};

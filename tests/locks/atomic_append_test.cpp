@@ -7,33 +7,16 @@
 #include "support/file_size.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/locks/atomic_append.hpp>
 
-#include <gtest/gtest.h>
-
 #include <sys/stat.h>
-
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::failing_calls;
-using test::process;
-using unio::condition;
-using unio::error;
-using unio::fs::atomic_append;
-using unio::fs::entity;
-using unio::sys::table;
+using namespace test;
+using namespace unio::fs;
 namespace layout = unio::fs::append_layout;
 
 constexpr entity a(7);
@@ -177,7 +160,7 @@ TEST_F(atomic_append_, tells_one_that_came_before_the_death_was_carried) {
     atomic_append own = open();
     with.say('w');
     auto const got = own.lock(std::array{a, b}).value();
-    return got.owner_died() ? 0 : 1;
+    return CHILD_MEETS(got.owner_died());
   });
   waits.hear();
   auto const size = std::filesystem::file_size(path);
@@ -205,9 +188,9 @@ TEST_F(atomic_append_, survives_records_that_were_cut_off) {
     std::vector<entity> many;
     for (std::uint64_t i = 0; i != 40; ++i) many.emplace_back(i); // four records
     for (rlim_t const room : {rlim_t{0}, rlim_t{40}, rlim_t{128}, rlim_t{200}}) {
-      if (!test::limit_file_size(std::filesystem::file_size(path) + room)) return 2;
-      if (own.lock(many).has_value()) return 3;
-      if (own.lock(many, 10ms).has_value()) return 4;
+      CHILD_EXPECTS(test::limit_file_size(std::filesystem::file_size(path) + room));
+      CHILD_EXPECTS(!own.lock(many).has_value());
+      CHILD_EXPECTS(!own.lock(many, 10ms).has_value());
     }
     return 0;
   });

@@ -2,35 +2,22 @@
 // nothing hangs. And users in other pid namespaces, whose numbers mean nothing here.
 
 #include "locks/lock_file_fixture.hpp"
+#include "support/posix.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/locks/atomic_append.hpp>
 #include <unio/locks/byte_ranges.hpp>
 #include <unio/locks/lock_files.hpp>
 #include <unio/locks/memory_map.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sched.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-
-#include <cerrno>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 #include <sstream>
-#include <string>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::opened;
-using unio::fs::entity;
-using unio::fs::shared_fs_mutex;
+using namespace test;
+using namespace unio::fs;
 
 constexpr uid_t nobody = 65534;
 
@@ -41,12 +28,12 @@ struct algorithm {
 
 void PrintTo(algorithm const& a, std::ostream* out) { *out << a.name; }
 
-class attacked : public testing::TestWithParam<algorithm> {};
+class attacked : public ::testing::TestWithParam<algorithm> {};
 
 INSTANTIATE_TEST_SUITE_P(file, attacked,
-                         testing::Values(algorithm{"byte_ranges", opened<unio::fs::byte_ranges>},
-                                         algorithm{"atomic_append", opened<unio::fs::atomic_append>},
-                                         algorithm{"memory_map", opened<unio::fs::memory_map<>>}),
+                         ::testing::Values(algorithm{"byte_ranges", opened<unio::fs::byte_ranges>},
+                                           algorithm{"atomic_append", opened<unio::fs::atomic_append>},
+                                           algorithm{"memory_map", opened<unio::fs::memory_map<>>}),
                          [](auto const& p) { return std::string(p.param.name); });
 
 // Puts one thing after the other at the path, until it is killed.
@@ -120,12 +107,12 @@ TEST_P(attacked, touches_nothing_of_others_and_does_not_hang) {
   EXPECT_GT(opened_ones + refused, 0);
 }
 
-class in_another_namespace : public testing::TestWithParam<algorithm> {};
+class in_another_namespace : public ::testing::TestWithParam<algorithm> {};
 
 INSTANTIATE_TEST_SUITE_P(of_pids, in_another_namespace,
-                         testing::Values(algorithm{"byte_ranges", opened<unio::fs::byte_ranges>},
-                                         algorithm{"atomic_append", opened<unio::fs::atomic_append>},
-                                         algorithm{"memory_map", opened<unio::fs::memory_map<>>}),
+                         ::testing::Values(algorithm{"byte_ranges", opened<unio::fs::byte_ranges>},
+                                           algorithm{"atomic_append", opened<unio::fs::atomic_append>},
+                                           algorithm{"memory_map", opened<unio::fs::memory_map<>>}),
                          [](auto const& p) { return std::string(p.param.name); });
 
 // Its process is number 1 there, as ours may be here: only the lock on its byte says whether it lives.

@@ -5,39 +5,21 @@
 #include "locks/ranges_layout.hpp"
 #include "support/calls.hpp"
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "sys/ofd_lock.hpp"
 
 #include <unio/locks/byte_ranges.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <filesystem>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::failing_calls;
-using test::process;
-using unio::condition;
-using unio::error;
-using unio::fs::byte_ranges;
-using unio::fs::entity;
-using unio::sys::table;
+using namespace test;
+using namespace unio::fs;
 
 constexpr std::size_t notes_bytes = 4096 + 8192 * 64;
 constexpr entity a(7);
@@ -201,9 +183,9 @@ TEST_F(byte_ranges_, waits_for_notes_that_are_not_open_to_its_group_yet) {
   ASSERT_EQ(unio::sys::ofd_lock(maker, unio::fs::ranges_layout::making_byte, 1, true, false), 0);
   process one([&](process::channel& with) {
     ::close(maker);
-    if (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(65533, 65533, 65533) != 0) return 9;
+    CHILD_EXPECTS(::setresgid(65534, 65534, 65534) == 0 && ::setresuid(65533, 65533, 65533) == 0);
     with.say('o');
-    return opening("lock") ? 1 : 0;
+    return CHILD_MEETS(!opening("lock"));
   });
   one.hear();
   std::this_thread::sleep_for(20ms);
@@ -227,7 +209,7 @@ TEST_F(byte_ranges_, is_made_by_many_at_once) {
       all.emplace_back([&](process::channel& with) {
         with.hear();
         unio::result<byte_ranges> m = byte_ranges::open(name);
-        return m && m->lock(a) ? 0 : 1;
+        return CHILD_MEETS(m && m->lock(a));
       });
     for (process const& p : all) p.say('g');
     for (process& p : all) EXPECT_EQ(p.wait(), 0);
@@ -351,9 +333,9 @@ TEST_F(byte_ranges_, refuses_what_belongs_to_another_and_what_it_may_not_write) 
   ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
   std::filesystem::permissions(directory.path(), std::filesystem::perms(0755));
   process other([&](process::channel&) {
-    if (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(65534, 65534, 65534) != 0) return 9;
-    if (opening("lock") != system_error(EACCES)) return 1; // root's, and not for all
-    return opening("new") == system_error(EACCES) ? 0 : 2; // the directory is root's
+    CHILD_EXPECTS(::setresgid(65534, 65534, 65534) == 0 && ::setresuid(65534, 65534, 65534) == 0);
+    CHILD_EXPECTS(opening("lock") == system_error(EACCES));     // root's, and not for all
+    return CHILD_MEETS(opening("new") == system_error(EACCES)); // the directory is root's
   });
   EXPECT_EQ(other.wait(), 0);
   EXPECT_EQ(directory.count(), 2);

@@ -4,18 +4,9 @@
 
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/locks/shared_fs_mutex.hpp>
-
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <system_error>
-#include <utility>
-#include <vector>
 
 namespace test {
 
@@ -40,7 +31,7 @@ template <class Open> void die_with(Open open, std::vector<unio::fs::entity> con
   other.kill();
 }
 
-template <class Mutex> class lock_file_fixture : public testing::Test {
+template <class Mutex> class lock_file_fixture : public ::testing::Test {
  protected:
   [[nodiscard]] Mutex open() const { return Mutex::open(path).value(); }
   [[nodiscard]] std::error_code opening(std::string_view name) const {

@@ -3,35 +3,17 @@
 
 #include "locks/lock_file_fixture.hpp"
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/locks/lock_files.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <filesystem>
-#include <thread>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using test::failing_calls;
-using test::process;
-using unio::condition;
-using unio::error;
-using unio::fs::entities_guard;
-using unio::fs::entity;
-using unio::fs::lock_files;
-using unio::sys::table;
+using namespace test;
+using namespace unio::fs;
 
 constexpr entity a(7);
 constexpr char const* name_of_a = "0000000000000007";
@@ -46,7 +28,7 @@ ino_t inode_of(std::string const& path) {
   return s.st_ino;
 }
 
-class lock_files_ : public testing::Test {
+class lock_files_ : public ::testing::Test {
  protected:
   [[nodiscard]] std::error_code opening(std::string const& path) const {
     return lock_files::open(path).error();
@@ -98,8 +80,7 @@ TEST_F(lock_files_, leaves_nothing_when_all_have_let_go_at_once) {
   for (unsigned i = 0; i != 4; ++i)
     all.emplace_back([&, i](process::channel&) {
       lock_files m = open();
-      for (unsigned k = 0; k != 500; ++k)
-        if (!m.lock(entity(k % 2, (k + i) % 3 == 0))) return 1;
+      for (unsigned k = 0; k != 500; ++k) CHILD_EXPECTS(m.lock(entity(k % 2, (k + i) % 3 == 0)));
       return 0;
     });
   for (process& p : all) EXPECT_EQ(p.wait(), 0);
@@ -294,9 +275,9 @@ TEST_F(lock_files_, refuses_the_directory_of_another_and_one_it_may_not_write) {
   EXPECT_EQ(opening(directory / "theirs"), system_error(EPERM));
   std::filesystem::permissions(directory.path(), std::filesystem::perms(0755));
   process other([&](process::channel&) {
-    if (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(65534, 65534, 65534) != 0) return 9;
-    if (opening(directory / "theirs")) return 1;
-    return opening(directory.path()) == system_error(EACCES) ? 0 : 2;
+    CHILD_EXPECTS(::setresgid(65534, 65534, 65534) == 0 && ::setresuid(65534, 65534, 65534) == 0);
+    CHILD_EXPECTS(!opening(directory / "theirs"));
+    return CHILD_MEETS(opening(directory.path()) == system_error(EACCES));
   });
   EXPECT_EQ(other.wait(), 0);
 }
@@ -382,13 +363,13 @@ TEST_F(lock_files_, refuses_more_entities_than_there_can_be_descriptors_before_i
     for (std::uint64_t i = 0; i != 100; ++i) many.emplace_back(i);
     {
       failing_calls calls;
-      if (m.lock(many).error() != error::too_many_entities || calls.count<&table::openat>() != 0) return 1;
+      CHILD_EXPECTS(m.lock(many).error() == error::too_many_entities && calls.count<&table::openat>() == 0);
     }
     many.pop_back();
-    if (m.lock(many).error() != system_error(EMFILE)) return 2;
-    if (directory.count() != 0) return 3;
+    CHILD_EXPECTS(m.lock(many).error() == system_error(EMFILE));
+    CHILD_EXPECTS(directory.count() == 0);
     many.resize(50);
-    return m.lock(many).has_value() ? 0 : 4;
+    return CHILD_MEETS(m.lock(many).has_value());
   });
   EXPECT_EQ(limited.wait(), 0);
 }

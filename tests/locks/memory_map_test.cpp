@@ -4,41 +4,20 @@
 #include "locks/lock_file_fixture.hpp"
 #include "locks/map_layout.hpp"
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/locks/memory_map.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <grp.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <filesystem>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::failing_calls;
-using test::process;
-using unio::condition;
-using unio::error;
-using unio::fs::entities_guard;
-using unio::fs::entity;
-using unio::fs::map_visibility;
-using unio::fs::memory_map;
-using unio::sys::table;
+using namespace test;
+using namespace unio::fs;
 namespace layout = unio::fs::map_layout;
 
 constexpr entity a(7);
@@ -283,7 +262,7 @@ TEST_F(memory_map_, is_not_stuck_by_a_killed_sleeper) {
     sleepers.push_back(process([this](process::channel& with) {
       memory_map<> own = open();
       with.say('w');
-      return own.lock(a, 20s).has_value() ? 0 : 1;
+      return CHILD_MEETS(own.lock(a, 20s).has_value());
     }));
     sleepers.back().hear();
   }
@@ -416,7 +395,7 @@ TEST_F(memory_map_, waits_from_afar_for_who_locked_in_the_map_before) {
     process waits([&](process::channel& with) {
       memory_map<> own = memory_map<>::open(name).value(); // near, and too late for the map
       with.say('w');
-      return own.lock(a, 20s).has_value() ? 0 : 1;
+      return CHILD_MEETS(own.lock(a, 20s).has_value());
     });
     waits.hear();
     held.unlock();
@@ -600,17 +579,16 @@ TEST_F(memory_map_, leaves_no_descriptor_open_where_opening_fails_in_a_child) {
     int const before = ::dup(0);
     ::close(before);
     for (int i = 0; i != 3; ++i)
-      if (opening(".") != std::errc::is_a_directory ||
-          opening("nowhere/lock") != std::errc::no_such_file_or_directory)
-        return 1;
+      CHILD_EXPECTS(opening(".") == std::errc::is_a_directory &&
+                    opening("nowhere/lock") == std::errc::no_such_file_or_directory);
     std::filesystem::create_directory(directory / "directory");
     std::filesystem::create_directory(directory / ".new.map");
     for (int i = 0; i != 3; ++i)
-      if (opening("directory") != std::errc::is_a_directory || opening("new") != std::errc::is_a_directory)
-        return 2;
+      CHILD_EXPECTS(opening("directory") == std::errc::is_a_directory &&
+                    opening("new") == std::errc::is_a_directory);
     int const after = ::dup(0);
     ::close(after);
-    return before == after ? 0 : 3;
+    return CHILD_MEETS(before == after);
   });
   EXPECT_EQ(child.wait(), 0);
 }
@@ -742,9 +720,9 @@ TEST_F(memory_map_, shares_its_map_with_those_that_the_lock_file_is_shared_with)
   std::filesystem::permissions(path, std::filesystem::perms(0660));
   for (uid_t const uid : {65533U, 65532U, 0U}) {
     process one([&](process::channel&) {
-      if (uid != 0 && (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(uid, uid, uid) != 0)) return 9;
+      CHILD_EXPECTS(uid == 0 || (::setresgid(65534, 65534, 65534) == 0 && ::setresuid(uid, uid, uid) == 0));
       unio::result<memory_map<>> m = memory_map<>::open(path);
-      return m && m->lock(a) ? 0 : 1;
+      return CHILD_MEETS(m && m->lock(a));
     });
     EXPECT_EQ(one.wait(), 0) << uid;
   }
@@ -771,10 +749,9 @@ TEST_F(memory_map_, opens_its_map_to_no_group_where_it_cannot_be_that_of_the_loc
   for (std::string const& name : {path, directory.path()}) ASSERT_EQ(::chown(name.c_str(), 65533, 65534), 0);
   std::filesystem::permissions(path, std::filesystem::perms(0660));
   process no_member([&](process::channel&) {
-    if (::setgroups(0, nullptr) != 0 || ::setresgid(65532, 65532, 65532) != 0 ||
-        ::setresuid(65533, 65533, 65533) != 0)
-      return 9;
-    return opening("lock") ? 1 : 0;
+    CHILD_EXPECTS(::setgroups(0, nullptr) == 0 && ::setresgid(65532, 65532, 65532) == 0 &&
+                  ::setresuid(65533, 65533, 65533) == 0);
+    return CHILD_MEETS(!opening("lock"));
   });
   EXPECT_EQ(no_member.wait(), 0);
   struct stat s;

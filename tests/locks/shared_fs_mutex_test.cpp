@@ -7,8 +7,10 @@
 #include "locks/ranges_layout.hpp"
 #include "support/calls.hpp"
 #include "support/file_size.hpp"
+#include "support/posix.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "support/work.hpp"
 
 #include <unio/locks/atomic_append.hpp>
@@ -19,38 +21,14 @@
 #include <unio/run.hpp>
 #include <unio/when.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <linux/io_uring.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <random>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::process;
-using unio::condition;
-using unio::deadline;
-using unio::fs::entities_guard;
-using unio::fs::entity;
-using unio::fs::shared_fs_mutex;
+using namespace test;
+using namespace unio::fs;
 
 template <class Mutex> std::unique_ptr<shared_fs_mutex> opened(std::string const& path) {
   unio::result<Mutex> m = Mutex::open(path);
@@ -78,7 +56,7 @@ algorithm const algorithms[] = {
     {"memory_map", [](std::string const& d) { return opened<unio::fs::memory_map<>>(d + "/lock"); }},
 };
 
-class shared_fs_mutex_ : public testing::TestWithParam<algorithm> {
+class shared_fs_mutex_ : public ::testing::TestWithParam<algorithm> {
  protected:
   std::unique_ptr<shared_fs_mutex> open() { return GetParam().open(directory.path()); }
 
@@ -87,7 +65,7 @@ class shared_fs_mutex_ : public testing::TestWithParam<algorithm> {
     return process([this, entities](process::channel& with) {
       auto const m = open();
       auto held = m->lock(entities);
-      if (!held) return 1;
+      CHILD_EXPECTS(held);
       with.say(held->owner_died() ? 'd' : 'h');
       with.hear();
       return 0;
@@ -410,12 +388,12 @@ TEST_P(shared_fs_mutex_, uses_no_processor_while_it_waits) {
       rusage before;
       ::getrusage(RUSAGE_SELF, &before);
       with.say('w');
-      if (!own->lock(a.shared(), d)) return 1;
+      CHILD_EXPECTS(own->lock(a.shared(), d));
       rusage after;
       ::getrusage(RUSAGE_SELF, &after);
       auto const us = [](timeval t) { return t.tv_sec * 1'000'000 + t.tv_usec; };
       auto const used = us(after.ru_utime) + us(after.ru_stime) - us(before.ru_utime) - us(before.ru_stime);
-      return used < 200'000 ? 0 : 2; // of a second
+      return CHILD_MEETS(used < 200'000); // of a second
     });
   for (process& p : all) p.hear();
   std::this_thread::sleep_for(1s);
@@ -757,11 +735,11 @@ TEST_P(shared_fs_mutex_, gives_a_child_of_fork_nothing) {
   auto const m = open();
   entities_guard held = m->lock(a).value();
   process child([&](process::channel&) {
-    if (m->lock(b).error() != unio::error::inherited_by_fork) return 1;
-    if (m->try_lock(a.shared()).error() != unio::error::inherited_by_fork) return 2;
+    CHILD_EXPECTS(m->lock(b).error() == unio::error::inherited_by_fork);
+    CHILD_EXPECTS(m->try_lock(a.shared()).error() == unio::error::inherited_by_fork);
     held.unlock(); // the child's copy
-    if (open()->try_lock(a).error() != condition::would_block) return 3;
-    return open()->lock(b).has_value() ? 0 : 4;
+    CHILD_EXPECTS(open()->try_lock(a).error() == condition::would_block);
+    return CHILD_MEETS(open()->lock(b).has_value());
   });
   EXPECT_EQ(child.wait(), 0);
   EXPECT_FALSE(is_free(a));
@@ -852,17 +830,17 @@ template <class Mutex> bool works_or_says_why(std::string const& path) {
 TEST(shared_fs_mutex, survives_that_no_file_may_grow) {
   test::temporary_directory const directory;
   EXPECT_EQ(process([&](process::channel&) {
-              if (!test::limit_file_size(0)) return 1;
-              if (!works_or_says_why<unio::fs::atomic_append>(directory / "append")) return 2;
-              if (!works_or_says_why<unio::fs::byte_ranges>(directory / "ranges")) return 3;
-              if (!works_or_says_why<unio::fs::lock_files>(directory.path())) return 4;
-              return works_or_says_why<unio::fs::memory_map<>>(directory / "map") ? 0 : 5;
+              CHILD_EXPECTS(test::limit_file_size(0));
+              CHILD_EXPECTS(works_or_says_why<unio::fs::atomic_append>(directory / "append"));
+              CHILD_EXPECTS(works_or_says_why<unio::fs::byte_ranges>(directory / "ranges"));
+              CHILD_EXPECTS(works_or_says_why<unio::fs::lock_files>(directory.path()));
+              return CHILD_MEETS(works_or_says_why<unio::fs::memory_map<>>(directory / "map"));
             }).wait(),
             0);
 }
 
-INSTANTIATE_TEST_SUITE_P(of, shared_fs_mutex_, testing::ValuesIn(algorithms),
-                         [](testing::TestParamInfo<algorithm> const& p) {
+INSTANTIATE_TEST_SUITE_P(of, shared_fs_mutex_, ::testing::ValuesIn(algorithms),
+                         [](::testing::TestParamInfo<algorithm> const& p) {
                            return std::string(p.param.name);
                          });
 

@@ -6,44 +6,24 @@
 #include "locks/hooks.hpp"
 #include "support/calls.hpp"
 #include "support/file_size.hpp"
+#include "support/posix.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/locks/atomic_append.hpp>
 #include <unio/locks/update_files.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <csignal>
-#include <cstring>
-#include <filesystem>
 #include <random>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::process;
-using unio::condition;
-using unio::deadline;
-using unio::path_view;
-using unio::fs::atomic_append;
-using unio::fs::entity_of;
-using unio::fs::update_files;
+using namespace test;
+using namespace unio::fs;
 
 std::span<std::byte const> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-class update_files_ : public testing::Test {
+class update_files_ : public ::testing::Test {
  protected:
   update_files_() {
     ::mkdir((directory / "tree").c_str(), 0755);
@@ -230,10 +210,10 @@ TEST_F(update_files_, refuses_paths_that_lead_elsewhere_or_twice_to_one_file) {
 
 TEST_F(update_files_, changes_nothing_when_there_is_no_room) {
   EXPECT_EQ(process([this](process::channel&) {
-              if (!test::limit_file_size(100'000)) return 2; // the lock file is smaller
+              CHILD_EXPECTS(test::limit_file_size(100'000)); // the lock file is smaller
               std::string const large(200'000, 'x');
               auto const e = replace_both("new a", large);
-              return e.value() == EFBIG ? 0 : 1;
+              return CHILD_MEETS(e.value() == EFBIG);
             }).wait(),
             0);
   EXPECT_EQ(seen(), 'o');
@@ -394,7 +374,7 @@ TEST_F(update_files_, does_nothing_in_a_child_of_fork) {
                                         u.contents(0).error() == inherited &&
                                         u.replace(1, {}).error() == inherited;
                        update_files const gone = std::move(u);
-                       return all ? 0 : 1;
+                       return CHILD_MEETS(all);
                      }).wait();
   EXPECT_EQ(status, 0);
   EXPECT_EQ(begin(m, deadline::zero()).error(), condition::would_block);
@@ -418,17 +398,17 @@ TEST_F(update_files_, conserves_a_sum_whoever_is_killed) {
       unsigned const to = (from + 1 + static_cast<unsigned>(random() % 7)) % 8;
       std::array<path_view, 2> const pair{accounts[from], accounts[to]};
       auto u = update_files::begin(m, tree, pair);
-      if (!u) return 1;
+      CHILD_EXPECTS(u);
       std::array<long, 2> have{};
       for (std::size_t i = 0; i != 2; ++i) {
         auto const c = u->contents(i);
-        if (!c) return 1;
+        CHILD_EXPECTS(c);
         have[i] = std::stol(std::string(reinterpret_cast<char const*>(c->data()), c->size()));
       }
       long const moved = static_cast<long>(random() % 100);
-      if (!u->replace(0, bytes_of(std::to_string(have[0] - moved)))) return 1;
-      if (!u->replace(1, bytes_of(std::to_string(have[1] + moved)))) return 1;
-      if (!u->commit()) return 1;
+      CHILD_EXPECTS(u->replace(0, bytes_of(std::to_string(have[0] - moved))));
+      CHILD_EXPECTS(u->replace(1, bytes_of(std::to_string(have[1] + moved))));
+      CHILD_EXPECTS(u->commit());
     }
   };
   std::mt19937 random(20);
@@ -488,7 +468,7 @@ TEST_F(update_files_, is_all_or_none_wherever_its_owner_is_killed_and_who_recove
         recovered = process([&](process::channel&) {
                       kill_at = second;
                       atomic_append m = mutex();
-                      return begin(m) ? 0 : 1;
+                      return CHILD_MEETS(begin(m));
                     }).wait() != -1;
         recoveries_killed += recovered ? 0 : 1;
       }

@@ -262,7 +262,7 @@ struct canary {
   mutant planted;
 };
 
-class mailbox_canary : public testing::TestWithParam<canary> {};
+class mailbox_canary : public ::testing::TestWithParam<canary> {};
 
 TEST_P(mailbox_canary, is_found) {
   report const r = check(GetParam().threads, GetParam().planted);
@@ -282,7 +282,7 @@ std::vector<canary> canaries() {
           {"who_posts_leaves_relaxed", {ends_after(1), posts(0)}, left_relaxed},
           {"the_end_does_not_acquire", {ends_after(1), sends(0)}, ended_relaxed}};
 }
-INSTANTIATE_TEST_SUITE_P(mailbox, mailbox_canary, testing::ValuesIn(canaries()),
+INSTANTIATE_TEST_SUITE_P(mailbox, mailbox_canary, ::testing::ValuesIn(canaries()),
                          [](auto const& c) { return std::string(c.param.name); });
 
 } // namespace

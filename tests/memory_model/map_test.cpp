@@ -555,7 +555,7 @@ constexpr mutant mutants[] = {
     {"who shares wakes nobody", "an owner and a sharer", nullptr, "shares silently"},
 };
 
-class memory_model_mutant : public testing::TestWithParam<std::size_t> {};
+class memory_model_mutant : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(memory_model_mutant, is_found_out) {
   mutant const& m = mutants[GetParam()];
@@ -569,9 +569,9 @@ TEST_P(memory_model_mutant, is_found_out) {
               static_cast<unsigned long long>(r.executions), r.error.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(all, memory_model_mutant, testing::Range(std::size_t{0}, std::size(mutants)));
+INSTANTIATE_TEST_SUITE_P(all, memory_model_mutant, ::testing::Range(std::size_t{0}, std::size(mutants)));
 
-class memory_model_map : public testing::TestWithParam<std::size_t> {};
+class memory_model_map : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(memory_model_map, holds_in_every_execution) {
   scene const& c = scenes()[GetParam()];
@@ -590,6 +590,6 @@ TEST_P(memory_model_map, holds_in_every_execution) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, memory_model_map, testing::Range(std::size_t{0}, scenes().size()));
+INSTANTIATE_TEST_SUITE_P(all, memory_model_map, ::testing::Range(std::size_t{0}, scenes().size()));
 
 } // namespace

@@ -7,17 +7,12 @@
 #include "net/names.hpp"
 #include "net/system_files.hpp"
 #include "support/drivers.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace unio::net;
-using unio::endpoint;
-using unio::resolve_way;
+using namespace test;
 using strings = std::vector<std::string>;
 
 strings texts(unio::endpoint_list const& all) {

@@ -1,25 +1,14 @@
 // connect_to.hpp: from "host:port" to a socket, on the driver under test.
 
 #include "net/files.hpp"
+#include "support/test.hpp"
 
 #include <unio/connect_to.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <optional>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::condition;
-using unio::endpoint;
-using unio::resolve_error;
-using unio::resolver;
-using unio::result;
-using unio::socket_handle;
 
 struct host {
   explicit host(dns_handler handler) : server(std::move(handler)), names(files.options(server.at())) {}

@@ -3,35 +3,20 @@
 
 #include "net/files.hpp"
 #include "support/coroutine.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 
 #include <unio/connect_to.hpp>
 #include <unio/resolver.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <arpa/inet.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <memory>
 #include <ostream>
-#include <string>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::condition;
-using unio::endpoint;
-using unio::resolver;
-using unio::resolver_options;
 
 // What the server sends, again and again, once it was asked something. `q` is what was asked last.
 using sends = dns_bytes (*)(dns_query const& q);
@@ -184,7 +169,7 @@ constexpr peer peers[] = {
 
 void PrintTo(peer const& p, std::ostream* out) { *out << p.name; }
 
-class endless : public testing::TestWithParam<peer> {
+class endless : public ::testing::TestWithParam<peer> {
  protected:
   resolver_options options() {
     resolver_options o = files_.options(server_.at);
@@ -262,7 +247,7 @@ TEST(endless_answer, of_names_that_lead_to_each_other_is_read_once) {
   EXPECT_LE(server.fed.load(), 2u); // for both families
 }
 
-INSTANTIATE_TEST_SUITE_P(servers, endless, testing::ValuesIn(peers),
+INSTANTIATE_TEST_SUITE_P(servers, endless, ::testing::ValuesIn(peers),
                          [](auto const& peer) { return std::string(peer.param.name); });
 
 } // namespace

@@ -4,11 +4,9 @@
 
 #include "net/name_server.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/resolver.hpp>
-
-#include <fstream>
-#include <string>
 
 namespace test {
 

@@ -5,23 +5,14 @@
 
 #include "net/files.hpp"
 #include "support/kernel.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <dlfcn.h>
 #include <netdb.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <optional>
-#include <thread>
 
 namespace {
 
@@ -53,10 +44,7 @@ extern "C" int getaddrinfo(char const* name, char const* service, addrinfo const
 
 namespace {
 
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::resolve_error;
-using unio::resolver;
+using namespace test;
 
 unio::resolver_options by_libc() {
   unio::resolver_options o;

@@ -1,11 +1,10 @@
 #include "net/name_server.hpp"
 
+#include "support/test.hpp"
+
 #include <unio/task_group.hpp>
 
 #include <arpa/inet.h>
-
-#include <algorithm>
-#include <cstdlib>
 
 namespace test {
 namespace {

@@ -5,15 +5,11 @@
 
 #include "net/name_server.hpp"
 #include "net/wire.hpp"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
+#include "support/test.hpp"
 
 namespace {
 
-using unio::endpoint;
+using namespace test;
 using strings = std::vector<std::string>;
 
 endpoint at(std::string const& text) {

@@ -3,39 +3,20 @@
 
 #include "net/files.hpp"
 #include "support/kernel.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 
 #include <unio/connect_any.hpp>
 #include <unio/resolver.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <arpa/inet.h>
 #include <netdb.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <optional>
-#include <set>
-#include <string>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::address_family;
-using unio::condition;
-using unio::endpoint;
-using unio::endpoint_list;
-using unio::io_result;
-using unio::resolve_error;
-using unio::resolver;
-using unio::resolver_options;
-using unio::task;
 
 zone example() {
   zone z;

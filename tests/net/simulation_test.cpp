@@ -3,27 +3,15 @@
 
 #include "net/name_server.hpp"
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/connect_to.hpp>
 #include <unio/resolver.hpp>
 #include <unio/unio.hpp>
 
-#include <chrono>
-#include <optional>
-#include <string_view>
-
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::endpoint;
-using unio::endpoint_list;
-using unio::io_result;
-using unio::resolve_error;
-using unio::result;
-using unio::socket_handle;
-using unio::task;
 
 endpoint const server_at = endpoint::ipv4({10, 0, 0, 53}, 53);
 

@@ -5,29 +5,13 @@
 #include "support/ends.hpp"
 #include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using test::directory;
-using test::ending;
-using test::pipe_ends;
-using test::put;
-using test::reduced;
-using test::row_of;
-using test::script;
-using test::tcp_ends;
-using test::text;
-using test::unix_ends;
-using unio::io_multiplexer;
+using namespace test;
 
 // What both members came to.
 template <class Result> ending both(Result r) {

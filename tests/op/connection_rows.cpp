@@ -3,40 +3,16 @@
 #include "op/rows.hpp"
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
+#include "support/posix.hpp"
 #include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using test::ending;
-using test::put;
-using test::reduced;
-using test::row_of;
-using test::script;
-using test::take;
-using test::tcp_ends;
-using test::tcp_ipv6_ends;
-using test::text;
-using test::unix_ends;
-using unio::deadline;
-using unio::io_multiplexer;
+using namespace test;
 
 // A fresh name for each cell: a connection that an earlier one left must not be found.
 unio::endpoint fresh_name() {

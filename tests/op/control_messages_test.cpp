@@ -3,22 +3,13 @@
 #include "op/control_messages.hpp"
 
 #include "op/datagram.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 
-#include <gtest/gtest.h>
-
-#include <netinet/in.h>
 #include <netinet/udp.h>
-#include <sys/socket.h>
 
-#include <chrono>
-#include <cstdint>
-#include <cstring>
 #include <ctime>
-#include <limits>
-#include <memory>
 #include <random>
-#include <span>
-#include <vector>
 
 namespace {
 

@@ -1,40 +1,16 @@
 // The rows of the table of operations that are about datagrams and passed handles.
 
 #include "op/rows.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 
 #include <unio/listening_datagram_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using test::ending;
+using namespace test;
 using test::failure;
-using test::fixture;
-using test::row_of;
-using test::script;
-using test::text;
-using unio::datagram_handle;
-using unio::deadline;
-using unio::endpoint;
-using unio::io_multiplexer;
 
 // ---- two ends: `sink` sends, `source` receives -----------------------------------------------------------
 
@@ -420,9 +396,7 @@ struct accept_sequenced : fixture {
   }
 };
 
-} // namespace
-
-std::vector<test::row> test::datagram_rows() {
+std::vector<row> all() {
   return {
       row_of<receive_from<udp_ends<false>>>("receive_from_udp"),
       row_of<receive_from<udp_ends<true>>>("receive_from_udp_on_ipv6"),
@@ -451,3 +425,7 @@ std::vector<test::row> test::datagram_rows() {
       row_of<accept_sequenced>("accept_sequenced"),
   };
 }
+
+} // namespace
+
+std::vector<test::row> test::datagram_rows() { return all(); }

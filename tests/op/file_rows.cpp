@@ -4,30 +4,14 @@
 #include "support/ends.hpp"
 #include "support/operation_table.hpp"
 #include "support/spellings.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cerrno>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace {
 
-using test::directory;
-using test::ending;
+using namespace test;
 using test::failure;
-using test::fixture;
-using test::pipe_ends;
-using test::put;
-using test::row_of;
-using test::script;
-using test::take;
-using unio::io_multiplexer;
 
 // What has to be given to a thread is never done at once.
 struct on_file : fixture {

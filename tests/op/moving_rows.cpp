@@ -3,37 +3,16 @@
 #include "op/rows.hpp"
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
+#include "support/posix.hpp"
 #include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <poll.h>
-
-#include <cerrno>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using test::directory;
-using test::ending;
-using test::fill;
-using test::is_ready;
-using test::pipe_ends;
-using test::put;
-using test::row_of;
-using test::script;
-using test::take;
-using test::tcp_ends;
-using test::text;
-using test::unix_ends;
-using unio::deadline;
-using unio::io_multiplexer;
+using namespace test;
 
 // From one to another: at first there is nothing to move.
 template <class From, class To> struct splice_between : test::fixture {

@@ -4,33 +4,14 @@
 #include "support/operation_table.hpp"
 #include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/directory_handle.hpp>
-#include <unio/symlink_handle.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace {
 
-using test::ending;
+using namespace test;
 using test::failure;
-using test::fixture;
-using test::reduced;
-using test::row_of;
-using test::script;
-using unio::deadline;
-using unio::io_multiplexer;
-using unio::path_handle;
 
 /// Shared by all rows: a file "a" of nine bytes, a link "link" to it and an empty directory "below".
 struct names : test::temporary_directory {
@@ -457,9 +438,7 @@ struct remove_attribute : get_attribute {
   ending reduce(sender::result_type const& r) { return reduced(r); }
 };
 
-} // namespace
-
-std::vector<test::row> test::name_rows() {
+std::vector<row> all() {
   ::directory(); // before the first cell counts descriptors
   return {
       row_of<stat_handle>("stat_file"),
@@ -499,3 +478,7 @@ std::vector<test::row> test::name_rows() {
       row_of<remove_attribute>("remove_attribute"),
   };
 }
+
+} // namespace
+
+std::vector<test::row> test::name_rows() { return all(); }

@@ -10,24 +10,15 @@
 #include "support/drivers.hpp"
 #include "support/operation_table.hpp"
 #include "support/spellings.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
 #include <iterator>
-#include <string>
-#include <vector>
 
 namespace {
 
-using test::ending;
-using test::pipe_ends;
-using test::read_from;
-using test::script;
-using unio::deadline;
-using unio::io_multiplexer;
+using namespace test;
 
 std::vector<test::row> const& table() {
   static std::vector<test::row> const rows = [] {
@@ -60,7 +51,7 @@ std::vector<entry> entries() {
 
 void PrintTo(entry const& e, std::ostream* out) { *out << e.row->name << ", " << test::name_of(e.what); }
 
-class operations : public testing::TestWithParam<entry> {};
+class operations : public ::testing::TestWithParam<entry> {};
 
 std::vector<test::cell> play_everywhere(test::row const& r, script s,
                                         std::vector<std::string> const& drivers) {
@@ -104,7 +95,7 @@ TEST_P(operations, end_the_same_on_every_driver_and_in_every_style) {
     ADD_FAILURE() << d;
 }
 
-INSTANTIATE_TEST_SUITE_P(table, operations, testing::ValuesIn(entries()), [](auto const& of) {
+INSTANTIATE_TEST_SUITE_P(table, operations, ::testing::ValuesIn(entries()), [](auto const& of) {
   return of.param.row->name + "__" + test::name_of(of.param.what);
 });
 

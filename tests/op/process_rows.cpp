@@ -3,39 +3,20 @@
 #include "op/rows.hpp"
 #include "support/ends.hpp"
 #include "support/operation_table.hpp"
+#include "support/posix.hpp"
 #include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/process_handle.hpp>
 #include <unio/signal_handle.hpp>
 #include <unio/tail_handle.hpp>
 #include <unio/watch_handle.hpp>
 
-#include <gtest/gtest.h>
-
-#include <poll.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <csignal>
-#include <fstream>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using test::count_descriptors;
-using test::ending;
+using namespace test;
 using test::failure;
-using test::fixture;
-using test::is_ready;
-using test::row_of;
-using test::script;
-using test::temporary_directory;
-using unio::deadline;
-using unio::io_multiplexer;
 
 // A child that lives until its input ends.
 struct wait_for_exit : fixture {

@@ -5,34 +5,13 @@
 #include "support/ends.hpp"
 #include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using test::directory;
-using test::ending;
-using test::named_pipe_ends;
-using test::pipe_ends;
-using test::put;
-using test::read_from;
-using test::reduced;
-using test::row_of;
-using test::script;
-using test::tcp_ends;
-using test::tcp_ipv6_ends;
-using test::text;
-using test::unix_ends;
-using test::with_registered_buffer;
-using unio::deadline;
-using unio::io_multiplexer;
+using namespace test;
 
 // Into several buffers, the last of which is not filled.
 template <class Ends> struct scatter_from : read_from<Ends> {

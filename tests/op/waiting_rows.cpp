@@ -4,39 +4,17 @@
 #include "op/rows.hpp"
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
+#include "support/posix.hpp"
 #include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/foreign_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <sys/mman.h>
-#include <sys/socket.h>
-
-#include <atomic>
-#include <chrono>
-#include <new>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using test::ending;
-using test::fill;
-using test::pipe_ends;
-using test::put;
-using test::row_of;
-using test::script;
-using test::take;
-using test::tcp_ends;
-using test::text;
-using test::unix_ends;
-using unio::deadline;
-using unio::io_multiplexer;
+using namespace test;
 
 struct wait_for_timer : test::fixture {
   static constexpr bool comes_by_itself = true;
@@ -220,12 +198,12 @@ struct wait_on_read_only_word : test::fixture {
   }
 };
 
-struct no_op : test::fixture {
+struct does_nothing : test::fixture {
   static constexpr bool can_wait = false;
   using sender = unio::async_no_op;
   io_multiplexer* multiplexer;
 
-  no_op(io_multiplexer* m, script) : multiplexer(m) {}
+  does_nothing(io_multiplexer* m, script) : multiplexer(m) {}
   template <class S> S describe(deadline d) { return S(multiplexer, d); }
   auto block(deadline d) {
     return multiplexer == nullptr ? unio::no_op() : unio::detail::blocking(unio::async_no_op(multiplexer, d));
@@ -250,6 +228,6 @@ std::vector<test::row> test::waiting_rows() {
       row_of<wait_on_word<unio::futex_scope::this_process>>("wait_on_word"),
       row_of<wait_on_word<unio::futex_scope::processes>>("wait_on_shared_word"),
       row_of<wait_on_read_only_word>("wait_on_read_only_word"),
-      row_of<no_op>("no_op"),
+      row_of<does_nothing>("no_op"),
   };
 }

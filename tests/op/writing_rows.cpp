@@ -3,43 +3,18 @@
 #include "op/rows.hpp"
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
+#include "support/posix.hpp"
 #include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
 #include <linux/tcp.h> // what <netinet/tcp.h> has of tcp_info is older
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace {
 
-using test::directory;
-using test::ending;
-using test::fill;
-using test::is_ready;
-using test::named_pipe_ends;
-using test::pipe_ends;
-using test::reduced;
-using test::row_of;
-using test::script;
-using test::take;
-using test::tcp_ends;
-using test::tcp_ipv6_ends;
-using test::text;
-using test::unix_ends;
-using test::with_registered_buffer;
-using unio::io_multiplexer;
+using namespace test;
 
 template <class Ends> struct write_to : test::fixture {
   static ending value() { return {std::string(text), text.size()}; }

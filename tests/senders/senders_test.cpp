@@ -4,6 +4,8 @@
 // Against the standard library's senders, or stdexec's (UNIO_STDEXEC_DIR, scripts/check-stdexec); where there
 // are none, against tests/support/execution.
 
+#include "support/test.hpp"
+
 #include <version>
 
 #if !defined(__cpp_lib_senders) && !defined(UNIO_TESTS_STDEXEC)
@@ -39,9 +41,7 @@ using std::this_thread::sync_wait;
 using ex::sync_wait;
 #endif
 
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::task;
+using namespace test;
 using read_result = unio::io_result<unio::mutable_buffers>;
 using write_result = unio::io_result<unio::const_buffers>;
 

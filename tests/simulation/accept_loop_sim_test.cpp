@@ -2,19 +2,13 @@
 // what is stopped or destroyed ends, and no descriptor stays open.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <cerrno>
-#include <chrono>
-#include <vector>
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::task;
 
 constexpr int passing_errors[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM, ECONNABORTED, EOPNOTSUPP};
 

@@ -3,17 +3,13 @@
 #include "simulation/support.hpp"
 #include "support/ends.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <chrono>
-
 namespace {
 
-using namespace std::chrono_literals;
-using test::calls;
-using test::simulation;
-using unio::condition;
+using namespace test;
 
 TEST(simulated_blocking, read_is_ended_by_a_timer_of_the_threads_own_multiplexer_in_virtual_time) {
   test::for_seeds(200, [](simulation& s) {

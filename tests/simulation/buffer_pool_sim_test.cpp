@@ -2,23 +2,13 @@
 // arrives once and in order, no buffer is lost, and no connection waits for ever.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <algorithm>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::task;
 
 struct one_connection {
   unio::socket_pair ends;

@@ -3,17 +3,11 @@
 
 #include "support.hpp"
 #include "support/drivers.hpp"
-
-#include <chrono>
-#include <set>
-#include <vector>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::async_read;
-using unio::async_write;
 
 // Where a script gets its handles from, and what it saw.
 struct stage {
@@ -173,7 +167,7 @@ constexpr script scripts[] = {{"cancel_races_the_bytes", cancel_races_the_bytes}
                               {"writer_closes_under_a_read", writer_closes_under_a_read},
                               {"full_pipe", full_pipe}};
 
-class conformance : public testing::TestWithParam<script> {};
+class conformance : public ::testing::TestWithParam<script> {};
 
 TEST_P(conformance, of_the_real_drivers_with_the_simulation) {
   std::set<std::string> allowed;
@@ -199,7 +193,7 @@ TEST_P(conformance, of_the_real_drivers_with_the_simulation) {
   EXPECT_GE(drivers, 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(scripts, conformance, testing::ValuesIn(scripts),
+INSTANTIATE_TEST_SUITE_P(scripts, conformance, ::testing::ValuesIn(scripts),
                          [](auto const& one) { return std::string(one.param.name); });
 
 } // namespace

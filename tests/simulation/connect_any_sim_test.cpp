@@ -2,24 +2,14 @@
 // is slow, fails or is stopped.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/connect_any.hpp>
 #include <unio/unio.hpp>
 
-#include <cerrno>
-#include <chrono>
-#include <optional>
-#include <vector>
-
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::endpoint;
-using unio::result;
-using unio::socket_handle;
-using unio::task;
 using milliseconds = std::chrono::milliseconds;
 
 // What becomes of one address.

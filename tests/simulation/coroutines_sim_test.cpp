@@ -2,21 +2,13 @@
 // order, all end, nothing stays open.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <array>
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <vector>
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::task;
 
 struct flow {
   unio::anonymous_pipe pipe;

@@ -2,28 +2,13 @@
 // gets along with all of it, and operations that are stopped at any moment.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::datagram_handle;
-using unio::datagram_info;
-using unio::ecn;
-using unio::endpoint;
-using unio::task;
 
 endpoint const server_at = endpoint::ipv4({10, 0, 0, 1}, 7000);
 endpoint const client_at = endpoint::ipv4({10, 0, 0, 2}, 7001);

@@ -1,23 +1,15 @@
 // Directories of the simulated filesystem: made, listed, renamed, and names that stay beneath one.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/directory_handle.hpp>
 #include <unio/run.hpp>
 #include <unio/symlink_handle.hpp>
 
-#include <array>
-#include <set>
-#include <string>
-
 namespace {
 
 using namespace test;
-using unio::directory_handle;
-using unio::handle;
-using unio::relink_mode;
-using unio::task;
-using unio::unlink_mode;
 
 task<std::multiset<std::string>> list(unio::path_view name, std::size_t bytes) {
   std::multiset<std::string> names;

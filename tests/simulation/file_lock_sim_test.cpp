@@ -3,25 +3,16 @@
 
 #include "simulation/support.hpp"
 #include "support/calls.hpp"
+#include "support/test.hpp"
 
 #include <unio/file_handle.hpp>
 
-#include <gtest/gtest.h>
-
 #include <fcntl.h>
-
-#include <chrono>
-#include <cstdint>
-#include <optional>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::for_seeds;
-using test::simulation;
-using unio::async_lock_range;
+using namespace test;
 using unio::file_handle;
-using unio::lock_kind;
 
 // How many locks the simulated kernel has granted and not taken back.
 std::int64_t locked = 0;

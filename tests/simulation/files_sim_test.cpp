@@ -3,6 +3,7 @@
 
 #include "simulation/support.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
 #include <unio/deadline.hpp>
 #include <unio/file_handle.hpp>
@@ -12,18 +13,10 @@
 
 #include <fcntl.h>
 
-#include <chrono>
-#include <optional>
-#include <string>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
 using unio::file_handle;
-using unio::handle;
-using unio::task;
 
 bool is(std::error_code e, int number) { return e == std::error_code(number, std::system_category()); }
 

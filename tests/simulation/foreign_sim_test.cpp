@@ -1,20 +1,14 @@
 // foreign_handle.hpp in the simulation: there its world says what is ready, in virtual time.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/foreign_handle.hpp>
 #include <unio/unio.hpp>
 
-#include <chrono>
-
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::foreign_handle;
-using unio::readiness_set;
-using unio::task;
 
 // A library that is told by us when its descriptor is ready.
 TEST(simulated_foreign, is_ready_when_the_world_says_so) {

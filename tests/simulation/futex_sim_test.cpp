@@ -3,24 +3,13 @@
 
 #include "simulation/support.hpp"
 #include "support/coroutine.hpp"
+#include "support/test.hpp"
 
-#include <unio/futex.hpp>
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
-using test::simulation;
-using unio::condition;
-using unio::futex;
-using unio::task;
+using namespace test;
 using word = std::atomic<std::uint32_t>;
 
 task<> adds(word& w, std::uint32_t n) {

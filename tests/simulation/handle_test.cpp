@@ -3,26 +3,16 @@
 
 #include "support.hpp"
 #include "support/stack_extent.hpp"
+#include "support/test.hpp"
 
 #include <unio/run.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <coroutine>
 #include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::async_accept;
-using unio::async_read;
-using unio::async_wait;
-using unio::async_write;
-using unio::condition;
 
 // Case 11
 TEST(simulated_close, of_one_handle_leaves_what_is_in_flight_on_others_alone) {
@@ -341,7 +331,7 @@ TEST(simulated_fairness, none_of_many_is_served_twice_before_all_are_served_once
           for (int turn = 0; s.multiplexer().try_run().value_or(0) != 0; ++turn) {
             auto const [fewest, most] = readers.fewest_and_most();
             EXPECT_LE(most - fewest, 2) << n << " readers, turn " << turn;
-            if (testing::Test::HasFailure()) return;
+            if (::testing::Test::HasFailure()) return;
           }
           EXPECT_EQ(readers.sum(), static_cast<int>(n) * 40);
         }

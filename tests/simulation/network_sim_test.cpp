@@ -3,32 +3,16 @@
 
 #include "driver/shared.hpp"
 #include "simulation/support.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/adopt.hpp>
-#include <unio/run.hpp>
-#include <unio/socket_handle.hpp>
 #include <unio/unio.hpp>
-
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::endpoint;
-using unio::listening_socket_handle;
-using unio::socket_handle;
-using unio::task;
 using unio::testing::route;
 
 bool is(std::error_code e, int number) { return e == std::error_code(number, std::system_category()); }

@@ -1,16 +1,14 @@
 // Processes, signals and watches in a simulation: refused by name.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/process_handle.hpp>
 #include <unio/signal_handle.hpp>
 #include <unio/testing.hpp>
 #include <unio/watch_handle.hpp>
 
-#include <gtest/gtest.h>
-
 #include <csignal>
-#include <string>
 
 namespace {
 

@@ -6,26 +6,12 @@
 #endif
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
-#include <unio/channel.hpp>
-#include <unio/run.hpp>
-#include <unio/stream.hpp>
-#include <unio/sync.hpp>
-#include <unio/task_group.hpp>
 #include <unio/unio.hpp>
-#include <unio/when.hpp>
 
-#include <algorithm>
-#include <array>
-#include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <list>
-#include <map>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 // Each in a namespace of its own. Their includes stand above.
 #define main program
@@ -45,9 +31,7 @@ namespace timeouts {
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::task;
 
 constexpr char const* place = "10.0.0.1:7777";
 

@@ -1,14 +1,11 @@
 // An entry that only a kernel understands is refused in the simulation, by its name.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/extend/raw_ring.hpp>
 
-#include <gtest/gtest.h>
-
 #include <linux/io_uring.h>
-
-#include <cstdint>
 
 namespace {
 

@@ -2,18 +2,13 @@
 // hops between them.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <chrono>
-#include <memory>
-#include <optional>
 
 namespace {
 
 using namespace test;
-using unio::condition;
-using unio::task;
 using strand_of_simulation = unio::strand<unio::multiplexer_executor>;
 
 // What a strand protects: no two tasks may be inside at once. A task leaves it wherever it awaits.

@@ -3,16 +3,12 @@
 #pragma once
 
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 
 #include <unio/testing.hpp>
 #include <unio/timer_handle.hpp>
 
 #include <gtest/gtest-spi.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdlib>
-#include <string>
 
 namespace test {
 
@@ -53,7 +49,7 @@ void for_seeds(std::uint64_t n, Body body,
     simulation s(options(seed));
     body(s);
     expect_at_rest(s);
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
   }
 }
 

@@ -4,19 +4,14 @@
 
 #include "coro/waiting.hpp"
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 
 #include <unio/channel.hpp>
 #include <unio/sync.hpp>
 
-#include <algorithm>
-#include <deque>
-#include <vector>
-
 namespace {
 
 using namespace test;
-using unio::condition;
-using unio::stop_source;
 
 // Tasks on a simulation, each with a stop of its own.
 class cast {

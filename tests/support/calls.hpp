@@ -11,6 +11,8 @@
 
 namespace test {
 
+using unio::sys::table;
+
 /// Puts a table in the place of the one that is used.
 // A thread that has handed its result over may still be about to ring a doorbell, and looks at the table for
 // it; either is right for that. ThreadSanitizer is not told.

@@ -2,16 +2,10 @@
 
 #pragma once
 
+#include "support/test.hpp"
+
 #include <unio/multiplexer.hpp>
 #include <unio/pipe_handle.hpp>
-
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace test {
 
@@ -71,7 +65,7 @@ inline std::vector<std::string> available_drivers(std::string* missing = nullptr
 }
 
 /// Tests that run on each driver which this system offers, with a multiplexer of it.
-class on_each_driver : public testing::TestWithParam<std::string> {
+class on_each_driver : public ::testing::TestWithParam<std::string> {
  protected:
   // Not sooner: which driver can be had is found out once for each process, and tests of that begin with a
   // fresh one.
@@ -88,6 +82,6 @@ class on_each_driver : public testing::TestWithParam<std::string> {
 
 } // namespace test
 
-#define UNIO_ON_BOTH_DRIVERS(suite)                                          \
-  INSTANTIATE_TEST_SUITE_P(driver, suite, testing::Values("uring", "epoll"), \
+#define UNIO_ON_BOTH_DRIVERS(suite)                                            \
+  INSTANTIATE_TEST_SUITE_P(driver, suite, ::testing::Values("uring", "epoll"), \
                            [](auto const& of) { return of.param; })

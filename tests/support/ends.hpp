@@ -2,20 +2,12 @@
 
 #pragma once
 
+#include "support/posix.hpp"
+#include "support/test.hpp"
+
 #include <unio/endpoint.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/socket_handle.hpp>
-
-#include <gtest/gtest.h>
-
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <string>
-#include <string_view>
-#include <utility>
 
 namespace test {
 

@@ -4,22 +4,12 @@
 #pragma once
 
 #include "support/drivers.hpp"
+#include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
-
-#include <gtest/gtest.h>
+#include "support/test.hpp"
 
 #include <sys/mount.h>
 #include <sys/statfs.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <optional>
-#include <string>
 
 namespace test {
 
@@ -98,7 +88,7 @@ class on_filesystem {
   std::optional<temporary_directory> directory_;
 };
 
-class on_each_filesystem : public testing::TestWithParam<std::string> {
+class on_each_filesystem : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (!there_.missing().empty()) GTEST_SKIP() << there_.missing();
@@ -111,7 +101,7 @@ class on_each_filesystem : public testing::TestWithParam<std::string> {
 
 } // namespace test
 
-#define UNIO_ON_EACH_FILESYSTEM(suite)                                                             \
-  INSTANTIATE_TEST_SUITE_P(filesystem, suite,                                                      \
-                           testing::Values("default", "tmpfs", "ext4", "xfs", "btrfs", "overlay"), \
+#define UNIO_ON_EACH_FILESYSTEM(suite)                                                               \
+  INSTANTIATE_TEST_SUITE_P(filesystem, suite,                                                        \
+                           ::testing::Values("default", "tmpfs", "ext4", "xfs", "btrfs", "overlay"), \
                            [](auto const& of) { return of.param; })

@@ -13,31 +13,14 @@
 
 #include "driver/choose.hpp"
 #include "support/drivers.hpp"
+#include "support/posix.hpp"
+#include "support/test.hpp"
 
 #include <unio/multiplexer.hpp>
 
-#include <gtest/gtest.h>
-
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/io_uring.h>
-#include <poll.h>
-#include <signal.h>
 #include <spawn.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
 
 extern char** environ;
 
@@ -171,7 +154,7 @@ inline std::vector<std::string> isolation(std::string const& driver) {
 
 /// The running test's name, as --gtest_filter takes it.
 inline std::string own_name() {
-  testing::TestInfo const& t = *testing::UnitTest::GetInstance()->current_test_info();
+  ::testing::TestInfo const& t = *::testing::UnitTest::GetInstance()->current_test_info();
   return std::string(t.test_suite_name()) + "." + t.name();
 }
 
@@ -186,14 +169,14 @@ inline void run_alone(std::string const& driver) {
   }
 }
 
-class isolated : public testing::TestWithParam<std::string> {
+class isolated : public ::testing::TestWithParam<std::string> {
  public:
   [[nodiscard]] static std::string driver() { return GetParam(); }
   [[nodiscard]] static bool is_ring() { return driver() == "uring"; }
 };
 
 struct driver_name {
-  std::string operator()(testing::TestParamInfo<std::string> const& tested) const { return tested.param; }
+  std::string operator()(::testing::TestParamInfo<std::string> const& tested) const { return tested.param; }
 };
 
 /// A multiplexer of the driver that is being tested. `ring_entries` != 0: with so small a ring.

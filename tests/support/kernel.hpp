@@ -9,33 +9,11 @@
 #pragma once
 
 #include "support/isolated.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #if defined(__has_feature) // clang; g++ says so with a macro of its own
 #if __has_feature(thread_sanitizer)

@@ -23,24 +23,13 @@
 #pragma once
 
 #include "support/coroutine.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <filesystem>
-#include <functional>
 #include <iterator>
-#include <mutex>
-#include <optional>
 #include <ostream>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace test {
 
@@ -179,8 +168,6 @@ inline std::ptrdiff_t count_descriptors() {
 }
 
 namespace detail {
-
-using namespace std::chrono_literals;
 
 inline constexpr auto short_time = 8ms;
 inline constexpr auto long_time = 10s; // nothing takes so long unless it hangs

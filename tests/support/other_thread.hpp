@@ -3,17 +3,12 @@
 #pragma once
 
 #include "support/receivers.hpp"
+#include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
 #include <coroutine>
 #include <exception>
-#include <memory>
-#include <thread>
-#include <utility>
 
 namespace test {
 

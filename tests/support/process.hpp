@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "support/child.hpp"
+
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -7,17 +7,10 @@
 
 #pragma once
 
+#include "support/test.hpp"
+
 #include <unio/connect.hpp>
 #include <unio/socket_handle.hpp>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <functional>
-#include <system_error>
-#include <utility>
-#include <vector>
 
 namespace test {
 

@@ -13,6 +13,10 @@
 
 namespace test {
 
+using mode = unio::handle::mode;
+using creation = unio::handle::creation;
+using caching = unio::handle::caching;
+
 class temporary_directory {
  public:
   temporary_directory() {

@@ -2,20 +2,11 @@
 
 #pragma once
 
+#include "support/test.hpp"
+
 #include <unio/executor.hpp>
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
-#include <mutex>
-#include <thread>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 namespace test {
 

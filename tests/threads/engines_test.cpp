@@ -2,6 +2,7 @@
 // scripts/check-planted plants them back, one by one. Each program runs on epoll, with real descriptors, and
 // in a simulated system.
 
+#include "support/test.hpp"
 #include "threads/support.hpp"
 
 #include <unio/callback.hpp>
@@ -14,20 +15,11 @@
 #include <unio/timer_handle.hpp>
 #include <unio/when.hpp>
 
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <deque>
-#include <functional>
 #include <latch>
-#include <memory>
-#include <optional>
-#include <thread>
-#include <vector>
 
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 using namespace threads_tests;
 
 // ---- the end of what is pending ----

@@ -1,6 +1,7 @@
 // unio::foreign_reactor between threads, on epoll: no seed loses a wake-up or an event.
 // scripts/check-planted plants what it guards against, one by one.
 
+#include "support/test.hpp"
 #include "threads/support.hpp"
 
 #include <unio/extend/foreign_reactor.hpp>
@@ -8,16 +9,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <mutex>
-#include <system_error>
-#include <thread>
-
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 using namespace threads_tests;
 
 /// An eventfd in a watch.
@@ -32,9 +26,7 @@ struct bell : unio::foreign_watch {
 
 void open(unio::foreign_reactor& r) { require(!r.open(), "open"); }
 
-std::size_t run(unio::foreign_reactor& r, unio::foreign_event& event) {
-  return r.run(for_ever, &event, 1);
-}
+std::size_t run(unio::foreign_reactor& r, unio::foreign_event& event) { return r.run(for_ever, &event, 1); }
 
 // What a loop does with what others give it: says so, and interrupts.
 TEST(foreign_reactor, an_interruption_is_not_lost_while_the_thread_lies_down) {

@@ -2,6 +2,7 @@
 // and run: under every seed each receiver is called once, no thread sleeps for ever, and run() says that
 // nothing is pending only when nothing is.
 
+#include "support/test.hpp"
 #include "threads/support.hpp"
 #include "threads/watched.hpp"
 
@@ -10,21 +11,12 @@
 #include <unio/link.hpp>
 #include <unio/timer_handle.hpp>
 
-#include <atomic>
-#include <chrono>
 #include <latch>
-#include <memory>
-#include <optional>
-#include <system_error>
-#include <thread>
-#include <utility>
 
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 using namespace threads_tests;
-using unio::condition;
-using unio::io_multiplexer;
 
 class hand_over : public threads_on {};
 

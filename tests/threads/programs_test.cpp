@@ -5,36 +5,16 @@
 #pragma GCC diagnostic ignored "-Wsubobject-linkage"
 #endif
 
+#include "support/posix.hpp"
+#include "support/test.hpp"
 #include "threads/support.hpp"
 
-#include <unio/thread_pool.hpp>
 #include <unio/unio.hpp>
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <coroutine>
-#include <csignal>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <exception>
-#include <functional>
 #include <list>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <system_error>
-#include <thread>
-#include <utility>
-#include <vector>
 
 // Each in a namespace of its own. Their includes stand above. Of the examples with threads are left out:
 // offload computes for seconds; atomic_replacement, hash_tree and socket_activation use the real filesystem
@@ -90,7 +70,7 @@ namespace zero_copy_send {
 
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 using namespace threads_tests;
 
 // The programs take for granted that a connection lives, and that what is written together is read together.
@@ -216,7 +196,7 @@ struct example {
   bool has_status = true; ///< main() needs no return statement
 };
 
-class example_with_threads : public testing::TestWithParam<example> {};
+class example_with_threads : public ::testing::TestWithParam<example> {};
 
 TEST_P(example_with_threads, runs_in_a_simulated_system) {
   example const one = GetParam();
@@ -231,7 +211,7 @@ TEST_P(example_with_threads, runs_in_a_simulated_system) {
 
 INSTANTIATE_TEST_SUITE_P(
     all, example_with_threads,
-    testing::Values(
+    ::testing::Values(
         example{"run_on", run_on::program}, example{"affine_awaitable", affine_awaitable::program},
         example{"coroutine_pipe_read", coroutine_pipe_read::program}, example{"post", post::program, false},
         example{"complete_io", complete_io::program, false}, example{"run", run::program, false},
@@ -241,8 +221,9 @@ INSTANTIATE_TEST_SUITE_P(
         example{"priority_executor", priority_executor_example::program},
         example{"reuse_port_workers", reuse_port_workers::program},
         example{"shared_multiplexer", shared_multiplexer::program, false},
-        example{"thread_pool", thread_pool::program}, example{"wrapped_callback", wrapped_callback::program},
+        example{"thread_pool", ::thread_pool::program},
+        example{"wrapped_callback", wrapped_callback::program},
         example{"zero_copy_send", zero_copy_send::program}),
-    [](testing::TestParamInfo<example> const& one) { return one.param.name; });
+    [](::testing::TestParamInfo<example> const& one) { return one.param.name; });
 
 } // namespace

@@ -2,19 +2,12 @@
 
 #pragma once
 
+#include "support/test.hpp"
+
 #include <unio/multiplexer.hpp>
 #include <unio/socket_handle.hpp>
 #include <unio/testing.hpp>
 #include <unio/testing_threads.hpp>
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdlib>
-#include <functional>
-#include <memory>
-#include <utility>
 
 namespace threads_tests {
 
@@ -71,7 +64,7 @@ inline void write_one_byte(unio::socket_handle& to) {
 
 enum class system_kind { epoll, simulated };
 
-class threads_on : public testing::TestWithParam<system_kind> {
+class threads_on : public ::testing::TestWithParam<system_kind> {
  protected:
   static void expect_no_failure(std::function<void()> const& program) {
     bool const simulated = GetParam() == system_kind::simulated;
@@ -84,8 +77,8 @@ class threads_on : public testing::TestWithParam<system_kind> {
   }
 };
 
-#define ON_BOTH_SYSTEMS(suite)                                                 \
-  INSTANTIATE_TEST_SUITE_P(epoll, suite, testing::Values(system_kind::epoll)); \
-  INSTANTIATE_TEST_SUITE_P(simulated, suite, testing::Values(system_kind::simulated))
+#define ON_BOTH_SYSTEMS(suite)                                                   \
+  INSTANTIATE_TEST_SUITE_P(epoll, suite, ::testing::Values(system_kind::epoll)); \
+  INSTANTIATE_TEST_SUITE_P(simulated, suite, ::testing::Values(system_kind::simulated))
 
 } // namespace threads_tests

@@ -2,22 +2,18 @@
 // that over: under every seed each receiver is called once, also if a third thread, or the one that comes
 // back, cancels, closes, destroys or ends at that moment.
 
+#include "support/test.hpp"
 #include "threads/support.hpp"
 #include "threads/watched.hpp"
 
 #include <unio/connect.hpp>
 #include <unio/timer_handle.hpp>
 
-#include <atomic>
-#include <chrono>
 #include <latch>
-#include <memory>
-#include <optional>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 using namespace threads_tests;
 
 /// A thread that runs `m`, has started what `start` starts, and does something else: for about as long as

@@ -1,32 +1,18 @@
 // Simulated threads: what they are made of (unio/testing_threads.hpp). Programs with a defect that some order
 // of threads shows, and without one; time; reports; the same run again.
 
+#include "support/posix.hpp"
+#include "support/test.hpp"
 #include "threads/support.hpp"
 
-#include <gtest/gtest.h>
-
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <csignal>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <latch>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <semaphore>
 #include <shared_mutex>
-#include <stdexcept>
-#include <string>
-#include <thread>
 
 namespace {
 
-using namespace std::chrono_literals;
+using namespace test;
 using namespace threads_tests;
 
 template <class F> void twice_at_once(F f) {
@@ -288,7 +274,7 @@ TEST(simulated_threads, go_the_same_way_in_every_process) {
             static_cast<unsigned long long>(explore({.seeds = 100}, a_bit_of_everything).fingerprint));
         std::exit(0);
       },
-      testing::ExitedWithCode(0),
+      ::testing::ExitedWithCode(0),
       [&] {
         char text[32];
         std::snprintf(text, sizeof text, "%llx\\.", static_cast<unsigned long long>(here.fingerprint));
@@ -323,9 +309,9 @@ TEST(simulated_threads, have_the_same_heap_and_stack_each_time) {
 // Runs the seed that was found alone, and compares.
 void expect_same_alone(exploration const& found, std::function<void()> const& program) {
   ASSERT_EQ(::setenv("UNIO_THREADS_SEED", std::to_string(found.seed).c_str(), 1), 0);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   exploration const again = explore({.seeds = 1000}, program);
-  std::string const printed = testing::internal::GetCapturedStderr();
+  std::string const printed = ::testing::internal::GetCapturedStderr();
   ::unsetenv("UNIO_THREADS_SEED");
   EXPECT_EQ(again.runs, 1u);
   EXPECT_EQ(again.end, found.end);

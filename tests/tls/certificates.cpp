@@ -1,12 +1,10 @@
 #include "tls/certificates.hpp"
 
+#include "support/test.hpp"
+
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
 
 namespace test {
 namespace {

@@ -2,20 +2,12 @@
 
 #pragma once
 
-#include <gtest/gtest.h>
+#include "support/posix.hpp"
+#include "support/test.hpp"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <condition_variable>
-#include <mutex>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 extern char** environ;
 

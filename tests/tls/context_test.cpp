@@ -1,18 +1,12 @@
 // tls_context.hpp: what can be wrong with certificates, keys and options, and how it is said.
 
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "tls/certificates.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
 
 namespace {
 
-using unio::tls_context;
-using unio::tls_identity;
-using unio::tls_options;
-using unio::tls_pem;
+using namespace test;
 
 bool contains(std::string const& text, std::string_view what) { return text.find(what) != text.npos; }
 

@@ -1,25 +1,15 @@
 // tls_engine.hpp: two engines against each other, cut at every byte; who is trusted; what is agreed on; peers
 // that send nonsense, too much, or half.
 
+#include "support/test.hpp"
 #include "tls/engines.hpp"
 #include "tls/raw_peer.hpp"
 
 #include <openssl/pem.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <optional>
-
 namespace {
 
 using namespace test;
-using unio::condition;
-using unio::tls_context;
-using unio::tls_options;
-using unio::tls_pem;
-using unio::tls_verification;
-using unio::tls_version;
 
 bool contains(std::string_view text, std::string_view what) { return text.find(what) != text.npos; }
 

@@ -2,15 +2,11 @@
 
 #pragma once
 
+#include "support/test.hpp"
 #include "tls/bytes.hpp"
 #include "tls/certificates.hpp"
 
 #include <unio/tls_engine.hpp>
-
-#include <gtest/gtest.h>
-
-#include <string>
-#include <string_view>
 
 namespace test {
 

@@ -2,35 +2,18 @@
 // by a stop of another thread, and by a timeout() around it. In memory, where each read completes at once;
 // and over sockets that always have bytes.
 
+#include "support/test.hpp"
 #include "tls/raw_peer.hpp"
 
-#include <unio/run.hpp>
 #include <unio/tls.hpp>
 #include <unio/unio.hpp>
 
 #include <openssl/pem.h>
 #include <sys/socket.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstring>
-#include <functional>
-#include <optional>
-#include <string>
-#include <thread>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::condition;
-using unio::const_buffers;
-using unio::deadline;
-using unio::io_request;
-using unio::io_result;
-using unio::mutable_buffers;
-using unio::task;
-using unio::tls_stream;
 using ended = unio::result<void>;
 
 constexpr auto soon = 50ms;

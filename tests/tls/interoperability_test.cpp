@@ -1,23 +1,16 @@
 // Against other programs: openssl s_client and s_server, curl.
 
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 #include "tls/command.hpp"
 #include "tls/engines.hpp"
 
-#include <unio/run.hpp>
 #include <unio/tls.hpp>
 #include <unio/unio.hpp>
 
-#include <array>
-#include <chrono>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::task;
-using unio::tls_stream;
-using unio::tls_version;
 
 // Certificates in files, for programs that want them there.
 struct files {
@@ -35,7 +28,7 @@ struct files {
 
 char const* flag_of(tls_version v) { return v == tls_version::tls_1_2 ? "-tls1_2" : "-tls1_3"; }
 
-class tls_with_openssl : public testing::Test {
+class tls_with_openssl : public ::testing::Test {
  protected:
   void SetUp() override {
     command version({"openssl", "version"});

@@ -6,17 +6,11 @@
 #endif
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 #include "tls/certificates.hpp"
 
-#include <unio/run.hpp>
 #include <unio/tls.hpp>
 #include <unio/unio.hpp>
-
-#include <array>
-#include <chrono>
-#include <cstdio>
-#include <optional>
-#include <string>
 
 #pragma GCC diagnostic ignored "-Wreturn-type" // of a main() that is none here, and never called
 
@@ -29,9 +23,7 @@ namespace tls_server {
 
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::endpoint;
 
 unio::task<unio::result<void>> fetch(endpoint at, std::string name, unio::tls_context trust,
                                      std::string& page) {

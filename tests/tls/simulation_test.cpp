@@ -4,28 +4,16 @@
 // Certificates and signatures are of one size here (Ed25519), so that a seed decides everything.
 
 #include "simulation/support.hpp"
+#include "support/test.hpp"
 #include "tls/certificates.hpp"
 
 #include <unio/run.hpp>
 #include <unio/tls.hpp>
 #include <unio/when.hpp>
 
-#include <algorithm>
-#include <chrono>
-#include <optional>
-#include <string>
-#include <string_view>
-
 namespace {
 
 using namespace test;
-using unio::condition;
-using unio::deadline;
-using unio::io_result;
-using unio::mutable_buffer;
-using unio::mutable_buffers;
-using unio::task;
-using unio::tls_stream;
 
 std::string bytes_of(std::size_t n, std::uint64_t from) {
   std::string s(n, '\0');

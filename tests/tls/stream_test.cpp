@@ -1,33 +1,15 @@
 // tls.hpp: TLS over sockets of the driver under test, over streams of other kinds, and over itself: both
 // directions at once, stopped and destroyed at any point, ended in order and cut off.
 
+#include "support/test.hpp"
 #include "tls/engines.hpp"
 
-#include <unio/buffered_stream.hpp>
-#include <unio/run.hpp>
 #include <unio/tls.hpp>
 #include <unio/unio.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <optional>
-
 namespace {
 
-using namespace std::chrono_literals;
 using namespace test;
-using unio::any_stream;
-using unio::condition;
-using unio::deadline;
-using unio::io_request;
-using unio::io_result;
-using unio::mutable_buffers;
-using unio::result;
-using unio::task;
-using unio::tls_context;
-using unio::tls_stream;
 
 // Runs beside the rest of a test.
 template <class T> class beside {

@@ -2,25 +2,14 @@
 
 #include "fs/fuse/filesystem.hpp"
 
-#include <fcntl.h>
+#include "support/posix.hpp"
+#include "support/test.hpp"
+
 #include <fuse_lowlevel.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <list>
-#include <map>
-#include <memory>
-#include <new>
-#include <string_view>
 
 namespace test::fuse {
 namespace {

@@ -15,12 +15,7 @@
 
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
-
-#include <atomic>
-#include <cstring>
-#include <optional>
-#include <string>
-#include <vector>
+#include "support/test.hpp"
 
 namespace test::fuse {
 

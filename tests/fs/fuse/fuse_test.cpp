@@ -5,7 +5,9 @@
 #include "locks/lock_file_fixture.hpp"
 #include "locks/map_layout.hpp"
 #include "support/failing_calls.hpp"
+#include "support/posix.hpp"
 #include "support/process.hpp"
+#include "support/test.hpp"
 
 #include <unio/file_handle.hpp>
 #include <unio/locks/atomic_append.hpp>
@@ -13,28 +15,10 @@
 #include <unio/locks/lock_files.hpp>
 #include <unio/locks/memory_map.hpp>
 
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <sstream>
-#include <string>
-#include <thread>
 #include <tuple>
-#include <vector>
 
 namespace {
 
@@ -153,7 +137,7 @@ constexpr mode modes[] = {
     {"two_machines_without_maps", {.machines = 2, .direct = true}},
 };
 
-class fuse_lock : public testing::TestWithParam<std::tuple<mode, algorithm>> {
+class fuse_lock : public ::testing::TestWithParam<std::tuple<mode, algorithm>> {
  protected:
   [[nodiscard]] test::fuse::options how() const { return std::get<0>(GetParam()).how; }
   [[nodiscard]] algorithm const& which() const { return std::get<1>(GetParam()); }
@@ -183,7 +167,7 @@ class fuse_lock : public testing::TestWithParam<std::tuple<mode, algorithm>> {
 };
 
 INSTANTIATE_TEST_SUITE_P(of, fuse_lock,
-                         testing::Combine(testing::ValuesIn(modes), testing::ValuesIn(algorithms)),
+                         ::testing::Combine(::testing::ValuesIn(modes), ::testing::ValuesIn(algorithms)),
                          [](auto const& p) {
                            return std::string(std::get<1>(p.param).name) + "_on_" + std::get<0>(p.param).name;
                          });
@@ -351,7 +335,7 @@ bool is_needed(algorithm const& which, fault const& f, moment when) {
   return f.code == EIO && when == moment::making && is(which, "memory_map");
 }
 
-class fuse_fault : public testing::TestWithParam<std::tuple<fault, algorithm>> {
+class fuse_fault : public ::testing::TestWithParam<std::tuple<fault, algorithm>> {
  protected:
   [[nodiscard]] fault const& what() const { return std::get<0>(GetParam()); }
   [[nodiscard]] algorithm const& which() const { return std::get<1>(GetParam()); }
@@ -390,7 +374,7 @@ class fuse_fault : public testing::TestWithParam<std::tuple<fault, algorithm>> {
 };
 
 INSTANTIATE_TEST_SUITE_P(of, fuse_fault,
-                         testing::Combine(testing::ValuesIn(faults), testing::ValuesIn(algorithms)),
+                         ::testing::Combine(::testing::ValuesIn(faults), ::testing::ValuesIn(algorithms)),
                          [](auto const& p) {
                            return std::string(std::get<0>(p.param).name) + "_" + std::get<1>(p.param).name;
                          });
@@ -670,7 +654,7 @@ TEST(fuse_calls, are_as_many_for_an_entity_as_the_headers_say) {
 
 // ── locks on files and ranges ──────────────────────────────────────────────────────────────────────────────
 
-class fuse_file_lock : public testing::TestWithParam<mode> {
+class fuse_file_lock : public ::testing::TestWithParam<mode> {
  protected:
   [[nodiscard]] unio::file_handle open(int machine = 0) const {
     return unio::file_handle::file({}, fs.path(machine % GetParam().how.machines) + "/file",
@@ -681,7 +665,7 @@ class fuse_file_lock : public testing::TestWithParam<mode> {
   test::fuse::filesystem fs{GetParam().how};
 };
 
-INSTANTIATE_TEST_SUITE_P(on, fuse_file_lock, testing::ValuesIn(modes),
+INSTANTIATE_TEST_SUITE_P(on, fuse_file_lock, ::testing::ValuesIn(modes),
                          [](auto const& p) { return std::string(p.param.name); });
 
 TEST_P(fuse_file_lock, excludes_another_machine) {

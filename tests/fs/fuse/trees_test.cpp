@@ -3,22 +3,16 @@
 
 #include "fs/fuse/filesystem.hpp"
 #include "fs/tree_fixture.hpp"
+#include "support/test.hpp"
 
 #include <unio/fs/compare.hpp>
 #include <unio/fs/copy.hpp>
 #include <unio/fs/reduce.hpp>
 #include <unio/fs/walk.hpp>
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
-#include <set>
 #include <sstream>
-#include <string>
-#include <vector>
 
 namespace {
 
@@ -76,7 +70,7 @@ void PrintTo(fault const& f, std::ostream* out) { *out << f.name; }
 constexpr int errors[] = {EIO, ESTALE, ENOENT};
 
 // In "a": dir0 and dir1, with two files each; bad, a directory with two; evil, a file in dir0.
-class fuse_tree : public testing::Test {
+class fuse_tree : public ::testing::Test {
  protected:
   static void make(std::string const& root) {
     test::make_bushy(root, 2, 2, 1);
@@ -92,24 +86,24 @@ class fuse_tree : public testing::Test {
   test::quick_directory quick;
 };
 
-class fuse_trees : public fuse_tree, public testing::WithParamInterface<fault> {
+class fuse_trees : public fuse_tree, public ::testing::WithParamInterface<fault> {
  protected:
   [[nodiscard]] bool is_directory() const { return GetParam().victim == std::string_view("bad"); }
   [[nodiscard]] std::string path_of_victim() const { return is_directory() ? "bad" : "dir0/evil"; }
 };
 
-std::string name_of(testing::TestParamInfo<fault> const& p) { return p.param.name; }
+std::string name_of(::testing::TestParamInfo<fault> const& p) { return p.param.name; }
 
 // ── walk ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 class fuse_walk : public fuse_trees {};
 
 INSTANTIATE_TEST_SUITE_P(when, fuse_walk,
-                         testing::Values(fault{"lookups_fail", &switches::lookup_error, "bad", "open"},
-                                         fault{"opening_fails", &switches::open_directory_error, "bad",
-                                               "open"},
-                                         fault{"listing_fails", &switches::list_error, "bad", "read"},
-                                         fault{"metadata_fail", &switches::lookup_error, "evil", "stat"}),
+                         ::testing::Values(fault{"lookups_fail", &switches::lookup_error, "bad", "open"},
+                                           fault{"opening_fails", &switches::open_directory_error, "bad",
+                                                 "open"},
+                                           fault{"listing_fails", &switches::list_error, "bad", "read"},
+                                           fault{"metadata_fail", &switches::lookup_error, "evil", "stat"}),
                          name_of);
 
 TEST_P(fuse_walk, names_what_fails_and_shows_the_rest) {
@@ -142,11 +136,11 @@ class fuse_reduce : public fuse_trees {};
 
 INSTANTIATE_TEST_SUITE_P(
     when, fuse_reduce,
-    testing::Values(fault{"lookups_fail", &switches::lookup_error, "evil", "remove"},
-                    fault{"removing_a_file_fails", &switches::unlink_error, "evil", "remove"},
-                    fault{"removing_a_directory_fails", &switches::rmdir_error, "bad", "remove"},
-                    fault{"opening_fails", &switches::open_directory_error, "bad", "open"},
-                    fault{"listing_fails", &switches::list_error, "bad", "read"}),
+    ::testing::Values(fault{"lookups_fail", &switches::lookup_error, "evil", "remove"},
+                      fault{"removing_a_file_fails", &switches::unlink_error, "evil", "remove"},
+                      fault{"removing_a_directory_fails", &switches::rmdir_error, "bad", "remove"},
+                      fault{"opening_fails", &switches::open_directory_error, "bad", "open"},
+                      fault{"listing_fails", &switches::list_error, "bad", "read"}),
     name_of);
 
 TEST_P(fuse_reduce, names_what_fails_and_removes_the_rest) {
@@ -180,14 +174,14 @@ TEST_P(fuse_reduce, names_what_fails_and_removes_the_rest) {
 
 class fuse_copy_from : public fuse_trees {};
 
-INSTANTIATE_TEST_SUITE_P(when, fuse_copy_from,
-                         testing::Values(fault{"lookups_fail", &switches::lookup_error, "evil", "copy"},
-                                         fault{"opening_a_file_fails", &switches::open_error, "evil", "copy"},
-                                         fault{"reading_fails", &switches::read_error, "evil", "copy"},
-                                         fault{"opening_fails", &switches::open_directory_error, "bad",
-                                               "open"},
-                                         fault{"listing_fails", &switches::list_error, "bad", "read"}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    when, fuse_copy_from,
+    ::testing::Values(fault{"lookups_fail", &switches::lookup_error, "evil", "copy"},
+                      fault{"opening_a_file_fails", &switches::open_error, "evil", "copy"},
+                      fault{"reading_fails", &switches::read_error, "evil", "copy"},
+                      fault{"opening_fails", &switches::open_directory_error, "bad", "open"},
+                      fault{"listing_fails", &switches::list_error, "bad", "read"}),
+    name_of);
 
 TEST_P(fuse_copy_from, names_what_fails_and_copies_the_rest) {
   std::set<std::string> const whole = names_below(a);
@@ -221,12 +215,12 @@ TEST_P(fuse_copy_from, names_what_fails_and_copies_the_rest) {
 
 class fuse_copy_to : public fuse_trees {};
 
-INSTANTIATE_TEST_SUITE_P(when, fuse_copy_to,
-                         testing::Values(fault{"making_a_file_fails", &switches::open_error, "evil", "copy"},
-                                         fault{"writing_fails", &switches::write_error, "evil", "copy"},
-                                         fault{"making_a_directory_fails", &switches::mkdir_error, "bad",
-                                               "make"}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    when, fuse_copy_to,
+    ::testing::Values(fault{"making_a_file_fails", &switches::open_error, "evil", "copy"},
+                      fault{"writing_fails", &switches::write_error, "evil", "copy"},
+                      fault{"making_a_directory_fails", &switches::mkdir_error, "bad", "make"}),
+    name_of);
 
 TEST_P(fuse_copy_to, names_what_fails_and_copies_the_rest) {
   make(quick / "a");
@@ -271,11 +265,11 @@ class fuse_compare : public fuse_trees {};
 
 INSTANTIATE_TEST_SUITE_P(
     when, fuse_compare,
-    testing::Values(fault{"lookups_fail", &switches::lookup_error, "evil", "compare"},
-                    fault{"opening_a_file_fails", &switches::open_error, "evil", "compare"},
-                    fault{"reading_fails", &switches::read_error, "evil", "compare"},
-                    fault{"opening_fails", &switches::open_directory_error, "bad", "open"},
-                    fault{"listing_fails", &switches::list_error, "bad", "compare"}),
+    ::testing::Values(fault{"lookups_fail", &switches::lookup_error, "evil", "compare"},
+                      fault{"opening_a_file_fails", &switches::open_error, "evil", "compare"},
+                      fault{"reading_fails", &switches::read_error, "evil", "compare"},
+                      fault{"opening_fails", &switches::open_directory_error, "bad", "open"},
+                      fault{"listing_fails", &switches::list_error, "bad", "compare"}),
     name_of);
 
 TEST_P(fuse_compare, names_what_fails_and_compares_the_rest) {

@@ -2,24 +2,17 @@
 // allocates is counted apart, and reported. Handshakes allocate.
 
 #include "alloc/counting.hpp"
+#include "support/test.hpp"
 #include "tls/engines.hpp"
 
-#include <unio/run.hpp>
 #include <unio/tls.hpp>
 #include <unio/unio.hpp>
 
 #include <openssl/crypto.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <optional>
-#include <string>
-
 namespace {
 
 using namespace test;
-using unio::task;
-using unio::tls_stream;
 
 constinit thread_local std::uint64_t openssl_allocations = 0;
 

@@ -25,7 +25,8 @@
 #if UNIO_USES_NET && !defined(UNIO_ASIO_TAKES_NET)
 #define UNIO_ASIO_TAKES_NET
 namespace {
-// unio::net is taken by the linker, also from an archive and with --as-needed.
+// unio::net is taken by the linker, also from an archive and with --as-needed: for a weak reference it would
+// not be.
 __attribute__((used)) char const* const unio_asio_takes_net = &unio::unio_net_is_linked;
 } // namespace
 #endif

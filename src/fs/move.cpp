@@ -1,0 +1,87 @@
+// move: a rename, or a copy that is compared and made durable, and then the source is removed.
+
+#include "fs/copy_until.hpp"
+#include "fs/file_copier.hpp"
+#include "fs/on_thread.hpp"
+
+#include <unio/fs/reduce.hpp>
+
+#include <unistd.h>
+
+namespace unio::inline v0_1::fs {
+namespace {
+
+using namespace trees;
+
+using unio::detail::rename;
+
+// rename(2) does nothing if both are names of one file. Then removes `from`; but not if both are one name: by
+// another path to the same folder, or in another case where that does not matter. Returns 0 or a negative
+// code.
+int end_two_names(int from_dir, split_path const& from, int to_dir, char const* to) noexcept {
+  attributes x{};
+  attributes y{};
+  descriptor const folder(open_at(from_dir, from.folder, O_PATH | O_DIRECTORY));
+  auto const are_one = [&](int dir, char const* name) noexcept {
+    return attributes_of(dir, name, x) == 0 && attributes_of(to_dir, to, y) == 0 && x.id == y.id;
+  };
+  if (folder.get() < 0 || !are_one(folder.get(), from.name) || x.links < 2) return 0;
+  char aside[unio::detail::longest_name + 1];
+  if (int const e = random_name(aside, random_prefix); e != 0) return e;
+  if (int const e = rename(folder.get(), from.name, folder.get(), aside, relink_mode::no_replace); e != 0)
+    return e;
+  if (are_one(folder.get(), aside)) return static_cast<int>(sys::unlinkat(folder.get(), aside, 0));
+  return rename(folder.get(), aside, folder.get(), from.name, relink_mode::no_replace);
+}
+
+result<copy_report> move_until(path_handle const& from_base, path_view from, path_handle const& to_base,
+                               path_view to, copy_options o, deadline d, tree_sink* sink,
+                               stop_token second) noexcept {
+  split_path a;
+  split_path b;
+  if (int const e = a.set(from); e != 0) return code(e);
+  if (int const e = b.set(to); e != 0) return code(e);
+  int const from_dir = base_of(from_base);
+  int const to_dir = base_of(to_base);
+  auto const how = o.replace ? relink_mode::replace : relink_mode::no_replace;
+  int e = rename(from_dir, from.c_str(), to_dir, to.c_str(), how);
+  if (e == 0 && o.replace) e = end_two_names(from_dir, a, to_dir, to.c_str());
+  if (e == 0) {
+    copy_report renamed;
+    renamed.is_in_place = true;
+    return renamed;
+  }
+  bool const can_copy = e == -EXDEV || e == -ENOTEMPTY;
+  if (!can_copy) return code(e);
+  o.verify = true;
+  o.durable = true;
+  result<copy_report> r = copy_until(from_base, from, to_base, to, o, d, sink, second);
+  if (!r || !r->is_in_place || r->ended || !r->failures.empty()) return r;
+  reduce_options removing;
+  removing.threads = o.threads;
+  auto const removed = reduce(from_base, from, removing, {}, sink);
+  if (!removed) r->failures.add({"", "remove", removed.error(), {}});
+  for (std::size_t i = 0; removed && i != removed->failures.kept(); ++i)
+    r->failures.add(removed->failures[i]);
+  return r;
+}
+
+} // namespace
+
+result<copy_report> move(path_handle const& from_base, path_view from, path_handle const& to_base,
+                         path_view to, copy_options const& o, deadline d, tree_sink* sink) noexcept {
+  result<copy_report> r = move_until(from_base, from, to_base, to, o, d, sink, {});
+  name_failure(r, "move", from, to);
+  return r;
+}
+
+task<result<copy_report>> co_move(path_handle const& from_base, path_view from, path_handle const& to_base,
+                                  path_view to, copy_options o, deadline d, tree_sink* sink) {
+  result<copy_report> r;
+  co_await on_thread(
+      [&](stop_token stop) noexcept { r = move_until(from_base, from, to_base, to, o, d, sink, stop); });
+  name_failure(r, "move", from, to);
+  co_return r;
+}
+
+} // namespace unio::fs

@@ -1,0 +1,379 @@
+// A tree of a copy, see src/fs/crew.hpp for the threads: visit makes a directory in it and copies its files;
+// left sets the metadata of the directory. A file that fails is removed again. Its time is set last: it marks
+// a file that is whole.
+
+#include "fs/tree_copier.hpp"
+
+#include "fs/partial.hpp"
+#include "fs/reduce_in.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace unio::inline v0_1::fs::trees {
+namespace {
+
+// Errors after which nothing else would succeed either.
+bool ends_all(std::int64_t e) noexcept {
+  return e == -ENOSPC || e == -EDQUOT || e == -EROFS || e == -ENOMEM || e == -ECANCELED || e == -ETIMEDOUT;
+}
+
+/// The first name of a file that has several.
+struct first_name {
+  node* in;
+  char* name; // zero-terminated, the table's
+};
+
+struct own {
+  attributes source;
+  bool is_made;
+};
+
+class tree_copier final : public crew {
+ public:
+  /// `copy`: the root of what is made; `is_continued`: it may have names already.
+  tree_copier(crew_settings const& s, file_copier& f, inode_id copy, bool is_continued) noexcept
+      : crew(s), files_(f), copy_(copy), is_continued_(is_continued) {}
+  ~tree_copier() override {
+    while (names_ != nullptr) ::operator delete(std::exchange(names_, *reinterpret_cast<char**>(names_)));
+  }
+
+ private:
+  int visit(worker& w, node& n) noexcept override;
+  int left(worker& w, node& n) noexcept override;
+  int make_directory(worker& w, node& n) noexcept;
+  std::int64_t copy_one(worker& w, node& n, int in, int out, directory_entry const& e) noexcept;
+  std::int64_t copy_file(worker& w, node& n, int in, int out, char const* name) noexcept;
+  std::int64_t link(worker& w, node& n, int out, char const* name, attributes const& a, first_name*& first,
+                    bool& is_linked) noexcept;
+  bool is_whole(int out, char const* name, attributes const& a) const noexcept;
+  int verify_whole(worker& w, node& n, int from, int out, char const* name, attributes const& a) noexcept;
+  int clear(int out, char const* name) const noexcept;
+  void remove_strangers(worker& w, node& n, int in, int out) noexcept;
+  char* keep(char const* name) noexcept;
+  // What is not in the copy.
+  void fail(worker& w, node& n, char const* name, std::string_view what, std::int64_t why,
+            std::string_view reason = {}) noexcept {
+    int none = 0;
+    files_.why_missing.compare_exchange_strong(none, static_cast<int>(why), std::memory_order_relaxed);
+    files_.missing.fetch_add(1, std::memory_order_relaxed);
+    files_.report.fail(path(w, n, name), what, why, reason);
+  }
+  void report_refusals(worker& w, node& n, char const* name, refusals const& r) noexcept {
+    if (r.any()) files_.report_refusals(path(w, n, name), r); // a path may be as long as the tree is deep
+  }
+
+  file_copier& files_;
+  inode_id copy_;
+  bool is_continued_;
+  std::mutex linked_mutex_;
+  inode_table<first_name> linked_;
+  char* names_ = nullptr;
+};
+
+char* tree_copier::keep(char const* name) noexcept {
+  std::size_t const size = std::strlen(name) + 1;
+  auto* const at = static_cast<char*>(::operator new(sizeof(char*) + size, std::nothrow));
+  if (at == nullptr) return nullptr;
+  std::memcpy(at, &names_, sizeof names_);
+  names_ = at;
+  std::memcpy(at + sizeof(char*), name, size);
+  return at + sizeof(char*);
+}
+
+// Whether an ended copy has left it whole: its time was set last.
+bool tree_copier::is_whole(int out, char const* name, attributes const& a) const noexcept {
+  attributes b;
+  return is_continued_ && attributes_of(out, name, b) == 0 && b.mode == a.mode && b.size == a.size &&
+         b.modified_s == a.modified_s && b.modified_ns == a.modified_ns && b.device_major == a.device_major &&
+         b.device_minor == a.device_minor && (a.links > 1 || b.links == 1);
+}
+
+// Whether what an ended copy has left has the contents, too. 0, -EIO, or why that is not known.
+int tree_copier::verify_whole(worker& w, node& n, int from, int out, char const* name,
+                              attributes const& a) noexcept {
+  descriptor const to(open_at(out, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  if (to.get() < 0) return to.get();
+  int const e = files_.verify(from, to.get(), w.buffer + settings_.buffer, this,
+                              [](void* c) noexcept { return static_cast<tree_copier*>(c)->must_end(); });
+  if (e == 0) // reading has changed its time
+    report_refusals(w, n, name,
+                    set_metadata(from, to.get(), -1, nullptr, a, files_.known, false, files_.lost));
+  return e;
+}
+
+// Removes what is in the way of a name.
+int tree_copier::clear(int out, char const* name) const noexcept {
+  auto const e = sys::unlinkat(out, name, 0);
+  if (e != -EISDIR && e != -EPERM) return to_int(e);
+  reduce_options const o{.rename_first = false, .make_writable = true};
+  auto const r = reduce_in(out, name, true, o, {}, nullptr, settings_.stop);
+  return r && r->is_gone ? 0 : to_int(e);
+}
+
+// An ended copy has left names that the source does not have: any more, or not yet.
+void tree_copier::remove_strangers(worker& w, node& n, int in, int out) noexcept {
+  while (!must_end()) {
+    std::int64_t const got = read(w, out);
+    if (got < 0 && got != -ENOENT) fail(w, n, "", "read", got);
+    if (got <= 0) return;
+    directory_entries const all(w.buffer, static_cast<std::size_t>(got));
+    for (directory_entry const& entry : all) {
+      attributes a;
+      if (attributes_of(in, entry.c_str(), a) != -ENOENT) continue;
+      if (int const e = clear(out, entry.c_str()); e != 0 && e != -ENOENT)
+        fail(w, n, entry.c_str(), "remove", e, "left by an ended copy, and not in the source");
+    }
+  }
+}
+
+// Links `name` to the first name of the same file: then is_linked. Otherwise this is the first name, whose
+// file is made under the lock. Returns 0 or a negative code.
+std::int64_t tree_copier::link(worker& w, node& n, int out, char const* name, attributes const& a,
+                               first_name*& first, bool& is_linked) noexcept {
+  bool added = false;
+  first = linked_.find_or_add(a.id, added);
+  if (first == nullptr) return -ENOMEM;
+  if (first->in == nullptr) {
+    first->in = &n;
+    first->name = keep(name);
+    if (first->name == nullptr) return -ENOMEM;
+    hold(n);
+    return 0;
+  }
+  int const dir = use(w, *first->in, 1);
+  std::int64_t e = dir;
+  if (dir >= 0) {
+    e = sys::linkat(dir, first->name, out, name, 0);
+    if (e == -EEXIST && is_continued_) { // perhaps the link that it should be
+      attributes x;
+      attributes y;
+      bool const is_same =
+          attributes_of(dir, first->name, x) == 0 && attributes_of(out, name, y) == 0 && x.id == y.id;
+      if (!is_same && clear(out, name) == 0) e = sys::linkat(dir, first->name, out, name, 0);
+      if (is_same) e = 0;
+    }
+    unuse(*first->in);
+  }
+  is_linked = e == 0;
+  // EMLINK, or the first has failed
+  if (e != 0) files_.links_not_kept.fetch_add(1, std::memory_order_relaxed);
+  return 0;
+}
+
+std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char const* name) noexcept {
+  descriptor const from(open_at(in, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  if (from.get() < 0) return from.get();
+  attributes a;
+  if (int const e = attributes_of(from.get(), "", a); e != 0) return e;
+  if (!S_ISREG(a.mode)) return -ESTALE; // exchanged after it was listed
+
+  descriptor to;
+  bool const has_mode = files_.known.have_mode(a);
+  bool is_there = false;
+  auto const make = [&]() noexcept -> std::int64_t {
+    int const flags = (files_.options.verify ? O_RDWR : O_WRONLY) | O_CREAT | O_EXCL | O_NOFOLLOW;
+    unsigned const mode = has_mode ? a.mode & 0777 : 0600;
+    to.reset(open_at(out, name, flags, mode));
+    if (to.get() == -EEXIST && is_continued_) {
+      is_there = is_whole(out, name, a) &&
+                 (!files_.options.verify || verify_whole(w, n, from.get(), out, name, a) == 0);
+      if (is_there) return 0;
+      if (int const e = clear(out, name); e < 0) return e;
+      to.reset(open_at(out, name, flags, mode));
+    }
+    return std::min(to.get(), 0);
+  };
+  std::int64_t e = 0;
+  // Files with several names are copied one at a time, so that no name is linked to one that is not whole.
+  std::unique_lock lock(linked_mutex_, std::defer_lock);
+  first_name* first = nullptr;
+  if (a.links > 1) {
+    lock.lock();
+    bool is_linked = false;
+    e = link(w, n, out, name, a, first, is_linked);
+    if (is_linked) {
+      files_.report.entries.fetch_add(1, std::memory_order_relaxed);
+      return 0;
+    }
+  }
+  files_.report.total_bytes.fetch_add(a.size, std::memory_order_relaxed);
+  if (e == 0) e = make();
+  if (e != 0) {
+    if (first != nullptr) first->in = nullptr;
+    return e;
+  }
+  if (is_there) {
+    files_.unchanged.fetch_add(1, std::memory_order_relaxed);
+    files_.report.bytes.fetch_add(a.size, std::memory_order_relaxed);
+    return 0;
+  }
+  e = files_.contents(from.get(), to.get(), a, w.buffer + settings_.buffer, this,
+                      [](void* c) noexcept { return static_cast<tree_copier*>(c)->must_end(); });
+  if (e == 0) {
+    report_refusals(w, n, name,
+                    set_metadata(from.get(), to.get(), -1, nullptr, a, files_.known, has_mode, files_.lost));
+    files_.report.entries.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    // What an ended copy leaves has another time than its source, and is made again.
+    if (!ends_all(e) || !files_.options.keep_partial) sys::unlinkat(out, name, 0);
+    if (first != nullptr) first->in = nullptr;
+  }
+  return e;
+}
+
+std::int64_t tree_copier::copy_one(worker& w, node& n, int in, int out,
+                                   directory_entry const& entry) noexcept {
+  char const* const name = entry.c_str();
+  if (entry.kind() == entry_kind::file) {
+    auto const e = copy_file(w, n, in, out, name);
+    if (e != -ESTALE && e != -ELOOP && e != -ENXIO) return e;
+  }
+  attributes a;
+  if (int const e = attributes_of(in, name, a); e != 0) return e;
+  if (S_ISDIR(a.mode)) return -EISDIR;
+  if (S_ISREG(a.mode)) return copy_file(w, n, in, out, name);
+  if (is_whole(out, name, a)) {
+    files_.unchanged.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
+  bool is_linked = false;
+  first_name* first = nullptr;
+  std::unique_lock lock(linked_mutex_, std::defer_lock);
+  if (a.links > 1) {
+    lock.lock();
+    if (auto const e = link(w, n, out, name, a, first, is_linked); e != 0) return e;
+  }
+  refusals refused;
+  std::int64_t e = is_linked ? 0 : files_.make_special(in, name, out, name, a, refused);
+  if (e == -EEXIST && is_continued_ && clear(out, name) == 0)
+    e = files_.make_special(in, name, out, name, a, refused);
+  report_refusals(w, n, name, refused);
+  if (e == 0) files_.report.entries.fetch_add(1, std::memory_order_relaxed);
+  if (e != 0 && first != nullptr) first->in = nullptr;
+  return e;
+}
+
+int tree_copier::make_directory(worker& w, node& n) noexcept {
+  node& parent = *n.parent;
+  int const out = use(w, parent, 1);
+  if (out < 0) return out;
+  auto e = sys::mkdirat(out, n.name, 0700);
+  if (e == -EEXIST && is_continued_) {
+    attributes a;
+    e = attributes_of(out, n.name, a);
+    if (e == 0 && !S_ISDIR(a.mode)) {
+      e = sys::unlinkat(out, n.name, 0);
+      if (e == 0) e = sys::mkdirat(out, n.name, 0700);
+    }
+  }
+  unuse(parent);
+  return to_int(e);
+}
+
+int tree_copier::visit(worker& w, node& n) noexcept {
+  auto& mine = n.extra<own>();
+  int const in = use(w, n, 0);
+  if (in < 0) {
+    fail(w, n, "", "open", in);
+    return 0;
+  }
+  std::int64_t e = attributes_of(in, "", mine.source);
+  if (e == 0 && mine.source.id == copy_) {
+    // By a mount, for instance. What is made is all below it, so that no other directory need be compared.
+    unuse(n);
+    fail(w, n, "", "copy", -EINVAL, "the copy itself, which lies in the source");
+    return 0;
+  }
+  if (e == 0 && n.parent != nullptr) e = make_directory(w, n);
+  int const out = e == 0 ? use(w, n, 1) : to_int(e);
+  if (out < 0) {
+    unuse(n);
+    if (ends_all(out) || n.parent == nullptr) return out;
+    fail(w, n, "", "make", out);
+    return 0;
+  }
+  mine.is_made = true;
+  // It may have its owner, its mode and its ACLs already.
+  if (int const t = is_continued_ ? take_over(out) : 0; t != 0) fail(w, n, "", "take over", t);
+  files_.report.entries.fetch_add(1, std::memory_order_relaxed);
+  e = 0;
+  while (e == 0 && !must_end()) {
+    std::int64_t const got = read(w, in);
+    if (got < 0 && got != -ENOENT) fail(w, n, "", "read", got);
+    if (got <= 0) break;
+    node_list children;
+    std::uint64_t found = 0;
+    directory_entries const all(w.buffer, static_cast<std::size_t>(got));
+    for (auto i = all.begin(); i != all.end(); ++i) ++found;
+    files_.report.total_entries.fetch_add(found, std::memory_order_relaxed);
+    for (directory_entry const& entry : all) {
+      if (must_end()) break;
+      files_.report.tell();
+      std::int64_t r = -EISDIR;
+      if (entry.kind() != entry_kind::directory) r = copy_one(w, n, in, out, entry);
+      if (r == -EISDIR) {
+        node* const child = make(w, n, entry.name());
+        if (child == nullptr) {
+          e = -ENOMEM;
+          break;
+        }
+        new (&child->extra<own>()) own{};
+        children.push(*child);
+      } else if (ends_all(r)) {
+        e = r;
+        break;
+      } else if (r != 0) {
+        attributes a;
+        bool const is_gone = r == -ENOENT && attributes_of(in, entry.c_str(), a) == -ENOENT;
+        if (!is_gone) fail(w, n, entry.c_str(), "copy", r);
+      }
+    }
+    push(children);
+  }
+  if (e == 0 && is_continued_) remove_strangers(w, n, in, out);
+  unuse(n);
+  unuse(n);
+  return to_int(e);
+}
+
+int tree_copier::left(worker& w, node& n) noexcept {
+  auto const& mine = n.extra<own>();
+  if (!mine.is_made) return 0;
+  int const out = use(w, n, 1);
+  if (out >= 0) {
+    int const in = use(w, n, 0); // for its attributes; without it they are lost
+    refusals const refused =
+        set_metadata(in, out, -1, nullptr, mine.source, files_.known, false, files_.lost);
+    if (in >= 0) unuse(n);
+    if (in < 0) files_.lost.attributes.fetch_add(1, std::memory_order_relaxed);
+    unuse(n);
+    report_refusals(w, n, "", refused);
+  } else {
+    files_.report.fail(path(w, n, ""), "set the metadata", out);
+  }
+  w.shown_node = nullptr;
+  return 0;
+}
+
+} // namespace
+
+int copy_tree_into(crew_settings const& given, file_copier& f, inode_id copy, bool is_continued, int from,
+                   int to) noexcept {
+  crew_settings s = given;
+  s.sides = 2;
+  s.extra = sizeof(own);
+  s.spare = copy_buffer;
+  s.depth_first = true;
+  s.verify = true;
+  s.climb = true;
+  tree_copier all(s, f, copy, is_continued);
+  if (int const e = all.begin(from, to); e != 0) return e;
+  new (&all.root().extra<own>()) own{};
+  f.report.total_entries.store(1, std::memory_order_relaxed); // the root
+  return all.run();
+}
+
+} // namespace unio::fs::trees

@@ -1,0 +1,44 @@
+// What every test begins with: googletest, what most tests want of the standard library, and in namespace
+// test the words of unio and the units of time. A test says `using namespace test`.
+
+#pragma once
+
+#include <unio/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace test {
+
+using namespace std::chrono_literals;
+using namespace unio;
+
+} // namespace test
