@@ -614,11 +614,11 @@ template <std::size_t... I> auto reads_of_a_byte(unio::io_handle& h, char& room,
 TEST_P(link, of_many_members_is_stopped_by_other_threads_in_every_form) {
   auto a = make_pipe();
   char room = 0;
-  auto const described = [&] { return reads_of_a_byte(a.reader, room, std::make_index_sequence<20>()); };
-  using chain_type = decltype(described());
+  auto const chain = [&] { return reads_of_a_byte(a.reader, room, std::make_index_sequence<20>()); };
+  using chain_type = decltype(chain());
   static_assert(sizeof(chain_type) > 255 * sizeof(void*));
 
-  started op{unio::detail::atomic_form<chain_type>(described())};
+  started op{unio::detail::atomic_form<chain_type>(chain())};
   turns();
   std::thread([&] { op.cancel(); }).join();
   drive([&] { return op.finished(); });
@@ -626,7 +626,7 @@ TEST_P(link, of_many_members_is_stopped_by_other_threads_in_every_form) {
 
   std::error_code awaited;
   unio::stop_source of_task;
-  auto body = [&]() -> unio::task<void> { awaited = (co_await unio::io_awaitable(described())).error(); };
+  auto body = [&]() -> unio::task<void> { awaited = (co_await unio::io_awaitable(chain())).error(); };
   unio::async_run(*m_, body(), {.stop = of_task.get_token()});
   turns();
   std::thread([&] { of_task.request_stop(); }).join();
@@ -635,7 +635,7 @@ TEST_P(link, of_many_members_is_stopped_by_other_threads_in_every_form) {
 
   std::error_code handled;
   unio::stop_source of_handler;
-  unio::start(described(), [&](auto r) { handled = r.error(); }, of_handler.get_token());
+  unio::start(chain(), [&](auto r) { handled = r.error(); }, of_handler.get_token());
   turns();
   std::thread([&] { of_handler.request_stop(); }).join();
   drive([&] { return static_cast<bool>(handled); });

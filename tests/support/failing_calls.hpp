@@ -17,8 +17,6 @@
 
 namespace test {
 
-using unio::sys::table;
-
 /// Which calls of an entry fail: `times` of them, beginning with the one with the number `at` (from 1).
 struct which_calls {
   int at = 1;
