@@ -65,7 +65,7 @@ int recv_short(int fd, mutable_buffer into) noexcept {
       [&] { return sys::kernel_calls::recv(fd, into.data(), into.size(), MSG_DONTWAIT); });
 }
 
-int perform(io_operation& op, attempt how) noexcept {
+[[gnu::noinline]] int perform_any(io_operation& op, attempt how) noexcept {
   io_request<mutable_buffers> const& request = self(op).request();
   if (is_empty(op)) [[unlikely]]
     return 0;
@@ -88,13 +88,20 @@ int perform(io_operation& op, attempt how) noexcept {
   return op::read_stream(op.fd(), op.kind(), op::vectors(request.buffers));
 }
 
+int perform(io_operation& op, attempt how) noexcept {
+  mutable_buffers const& buffers = self(op).request().buffers;
+  if (op.kind() == handle_kind::stream_socket && buffers.size() == 1 && is_short(buffers.front())) [[likely]]
+    return recv_short(op.fd(), buffers.front());
+  return perform_any(op, how);
+}
+
 // Out of line, so that each saves only the registers that it needs.
 [[gnu::noinline]] void recv_then(io_operation& op, operation_faces::performed then, void* context) noexcept {
   then(op, recv_short(op.fd(), self(op).request().buffers.front()), context);
 }
 [[gnu::noinline]] void perform_long_then(io_operation& op, operation_faces::performed then,
                                          void* context) noexcept {
-  then(op, perform(op, attempt::nonblocking), context);
+  then(op, perform_any(op, attempt::nonblocking), context);
 }
 
 void perform_then(io_operation& op, operation_faces::performed then, void* context) noexcept {

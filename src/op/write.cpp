@@ -10,6 +10,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <ctime>
@@ -95,23 +96,35 @@ int write_pipe(io_operation const& op, const_buffers const& all) noexcept {
   return op::uninterrupted([&] { return guard.returned(sys::writev(op.fd(), v.data(), v.count())); });
 }
 
+constexpr int send_flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+
 int send_socket(io_operation const& op, const_buffers const& buffers) noexcept {
-  constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
   op::vectors const v(buffers);
   if (v.is_single())
-    return op::uninterrupted([&] { return sys::send(op.fd(), v.one().iov_base, v.one().iov_len, flags); });
+    return op::uninterrupted(
+        [&] { return sys::send(op.fd(), v.one().iov_base, v.one().iov_len, send_flags); });
   msghdr m{};
   m.msg_iov = const_cast<iovec*>(v.data());
   m.msg_iovlen = static_cast<std::size_t>(v.count());
-  return op::uninterrupted([&] { return sys::sendmsg(op.fd(), &m, flags); });
+  return op::uninterrupted([&] { return sys::sendmsg(op.fd(), &m, send_flags); });
 }
 
-int perform(io_operation& op, attempt how) noexcept {
+[[gnu::noinline]] int perform_any(io_operation& op, attempt how) noexcept {
   io_request<const_buffers> const& request = self(op).request();
   if (is_empty(op)) return 0;
   if (is_file(op.kind())) return write_file(op, request, how);
   if (op.kind() == handle_kind::stream_socket) return send_socket(op, request.buffers);
   return write_pipe(op, request.buffers);
+}
+
+int perform(io_operation& op, attempt how) noexcept {
+  const_buffers const& buffers = self(op).request().buffers;
+  bool const is_short = buffers.size() == 1 && !buffers.front().empty() && sys::current == &sys::kernel;
+  if (!is_short || op.kind() != handle_kind::stream_socket) return perform_any(op, how);
+  const_buffer const bytes = buffers.front();
+  return op::uninterrupted([&] { // see kernel_calls
+    return sys::call(SYS_sendto, op.fd(), bytes.data(), bytes.size(), send_flags, nullptr, 0);
+  });
 }
 
 } // namespace
