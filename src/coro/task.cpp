@@ -1,3 +1,4 @@
+#include "core/resuming.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/error.hpp>
@@ -62,25 +63,19 @@ way_back way_back::to(executor_ref executor, resumption& r, std::atomic<bool>& l
 // ---- where there are no tail calls ------------------------------------------------------------------------
 
 namespace {
-// The innermost loop of this thread that resumes coroutines, and what it resumes next.
-struct resuming {
-  bool active;
-  unsigned awaits; // counted since code that is no coroutine resumed one
-  std::coroutine_handle<> next;
-};
-constinit thread_local resuming this_threads{};
-
 constexpr unsigned awaits_per_turn = 64;
 } // namespace
 
+constinit thread_local resuming this_threads_loop{};
+
 bool turn_is_over() noexcept {
-  if (++this_threads.awaits < awaits_per_turn) return false;
-  this_threads.awaits = 0;
+  if (++this_threads_loop.awaits < awaits_per_turn) return false;
+  this_threads_loop.awaits = 0;
   return true;
 }
 
 void resume_from_loop(std::coroutine_handle<> h) noexcept {
-  resuming& t = this_threads;
+  resuming& t = this_threads_loop;
   if (t.active && t.next == nullptr) {
     t.next = h;
     return;
@@ -88,26 +83,32 @@ void resume_from_loop(std::coroutine_handle<> h) noexcept {
   resuming const outer = std::exchange(t, {true, t.awaits, nullptr});
   do {
     h.resume();
-    h = std::exchange(this_threads.next, nullptr);
+    h = std::exchange(this_threads_loop.next, nullptr);
   } while (h);
-  this_threads = {outer.active, this_threads.awaits, outer.next};
+  this_threads_loop = {outer.active, this_threads_loop.awaits, outer.next};
 }
 
-void resume(std::coroutine_handle<> h) noexcept {
-  if (!this_threads.active) [[likely]] {
-    this_threads.awaits = 0;
-    return h.resume(); // a loop of its own
-  }
+namespace {
+[[gnu::noinline]] void resume_within_scope(std::coroutine_handle<> h) noexcept {
   resume_scope const scope;
   h.resume();
 }
+} // namespace
+
+void resume(std::coroutine_handle<> h) noexcept {
+  if (!this_threads_loop.active) [[likely]] {
+    this_threads_loop.awaits = 0;
+    return h.resume(); // a loop of its own
+  }
+  resume_within_scope(h);
+}
 
 // Awaits counted inside count outside as well: the coroutine that waits here has not yielded.
-resume_scope::resume_scope() noexcept : active_(this_threads.active), next_(this_threads.next) {
-  this_threads.active = false;
-  this_threads.next = nullptr;
+resume_scope::resume_scope() noexcept : active_(this_threads_loop.active), next_(this_threads_loop.next) {
+  this_threads_loop.active = false;
+  this_threads_loop.next = nullptr;
 }
-resume_scope::~resume_scope() { this_threads = {active_, this_threads.awaits, next_}; }
+resume_scope::~resume_scope() { this_threads_loop = {active_, this_threads_loop.awaits, next_}; }
 
 } // namespace detail
 } // namespace unio

@@ -87,22 +87,23 @@ void io_operation::start_on(io_multiplexer& m) noexcept {
                "an operation can be started once; reset() makes it startable again");
   links.is = driver::operation_links::marks{};
   started_at([]() noexcept -> std::int64_t { return sys::steady_now(); });
-  io_multiplexer* runs = &m;
-  std::uint32_t begun = bit_started;
-  if (is_atomic()) [[unlikely]] {
-    runs = &m.of_this_thread();
-    if (common_) begun |= bit_takeable;
-  }
-  runner().store(runs, std::memory_order_relaxed);
-  // Release; pairs with started(): a stop may come from another thread.
-  state().store(begun, std::memory_order_release);
-  [[maybe_unused]] auto const at = [this](auto& member) noexcept {
-    return static_cast<int>(reinterpret_cast<char const*>(&member) - reinterpret_cast<char const*>(this));
+  static constexpr auto begin = [] [[gnu::always_inline]] (io_operation & op, io_multiplexer & runs,
+                                                           std::uint32_t begun) noexcept {
+    op.runner().store(&runs, std::memory_order_relaxed);
+    // Release; pairs with started(): a stop may come from another thread.
+    op.state().store(begun, std::memory_order_release);
+    [[maybe_unused]] auto const at = [&op](auto& member) noexcept {
+      return static_cast<int>(reinterpret_cast<char const*>(&member) - reinterpret_cast<char const*>(&op));
+    };
+    UNIO_PROBE(operation_started, &op, at(op.faces_), at(op.fd_), at(op.result_));
+    if (driver::is_recording()) [[unlikely]]
+      return driver::start_recorded(op, runs);
+    runs.start(op);
   };
-  UNIO_PROBE(operation_started, this, at(faces_), at(fd_), at(result_));
-  if (driver::is_recording()) [[unlikely]]
-    return driver::start_recorded(*this, *runs);
-  runs->start(*this);
+  static constexpr auto begin_atomic = [] [[gnu::noinline]] (io_operation & op, io_multiplexer & m) noexcept {
+    begin(op, m.of_this_thread(), op.common_ ? bit_started | bit_takeable : bit_started);
+  };
+  is_atomic() ? begin_atomic(*this, m) : begin(*this, m, bit_started);
 }
 
 [[gnu::flatten]] void io_operation::start(io_multiplexer* m) noexcept { start_on(chosen(m)); }
@@ -199,41 +200,60 @@ void io_operation::run_blocking() noexcept {
 
 namespace detail {
 
+// In each of these, what is rarer is a function of its own, called last: the common case keeps nothing across
+// a call.
+
 void awaiting::start(io_operation& op) noexcept {
-  environment const& e = *environment_;
-  if (e.stop.stop_possible()) [[unlikely]] {
-    if (e.stop.stop_requested()) return op.refuse(-ECANCELED);
-    op.set_atomic(next_message_);
-  }
-  io_multiplexer& m = choose(op.own_multiplexer_, e.multiplexer);
-  io_multiplexer* here = &m;
-  if (&m != shortcut.get()) [[unlikely]] {
-    if (m.is_shared()) here = &m.of_this_thread(); // which finds the thread's place there, once
-    bool const elsewhere = here == &m && m.runs_elsewhere();
-    if (elsewhere || m.is_shared()) op.set_atomic(next_message_);
+  static constexpr auto on_another = [] [[gnu::noinline]] (awaiting & self, io_operation & op,
+                                                           io_multiplexer & m) noexcept {
+    // One of several threads finds its place there, once.
+    io_multiplexer& here = m.is_shared() ? m.of_this_thread() : m;
+    bool const elsewhere = &here == &m && m.runs_elsewhere();
+    if (elsewhere || m.is_shared()) op.set_atomic(self.next_message_);
     if (elsewhere) return op.set_quiet(false);
-  }
+    op.set_quiet();
+    op.start_on(here);
+  };
+  static constexpr auto with_care = [] [[gnu::noinline]] (awaiting & self, io_operation & op) noexcept {
+    environment const& e = *self.environment_;
+    if (e.stop.stop_requested()) return op.refuse(-ECANCELED);
+    if (e.stop.stop_possible()) op.set_atomic(self.next_message_);
+    on_another(self, op, choose(op.own_multiplexer_, e.multiplexer));
+  };
+  environment const& e = *environment_;
+  io_multiplexer* const own = shortcut.get();
+  io_multiplexer* m = op.own_multiplexer_ != nullptr ? op.own_multiplexer_ : e.multiplexer;
+  if (m == nullptr) m = own;
+  if (e.stop.stop_possible() || m == nullptr) return with_care(*this, op);
+  if (m != own) return on_another(*this, op, *m);
   op.set_quiet();
-  op.start_on(*here);
+  op.start_on(*m);
 }
 
 bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
+  static constexpr auto with_care = [] [[gnu::noinline]] (awaiting & self,
+                                                          io_operation & op) noexcept -> bool {
+    stop_token const stop = self.environment_->stop;
+    bool const elsewhere = !op.started();
+    bool const stopped = stop.stop_possible() && !self.attach(stop);
+    if (elsewhere && stopped) return op.refuse(-ECANCELED), false;
+    op.set_awaited(true);
+    if (elsewhere) {
+      // From here on it may end, and its coroutine too, at any moment.
+      op.start(self.environment_->multiplexer);
+      return true;
+    }
+    if (stopped) op.cancel();
+    if (op.is_atomic()) op.let_be_taken(); // and resumed, at any moment
+    return true;
+  };
   handle_ = h;
   op.awaited_by(h);
   UNIO_PROBE(coroutine_suspended, &op, h.address());
   if (environment_ == nullptr) return true;
-  stop_token const stop = environment_->stop;
-  bool const elsewhere = !op.started();
-  bool const stopped = stop.stop_possible() && !attach(stop);
-  if (elsewhere && stopped) return op.refuse(-ECANCELED), false;
+  if (environment_->stop.stop_possible() || !op.started()) return with_care(*this, op);
   op.set_awaited(true);
-  if (elsewhere) {
-    op.start(environment_->multiplexer); // from here on it may end, and its coroutine too, at any moment
-    return true;
-  }
-  if (stopped) op.cancel();
-  if (!op.is_atomic()) return true;
-  stop.stop_possible() ? op.let_be_taken() : op.let_be_taken_unasked(); // and resumed, at any moment
+  if (op.is_atomic()) op.let_be_taken_unasked(); // and resumed, at any moment
   return true;
 }
 
@@ -243,21 +263,29 @@ void awaiting::stop(io_operation& op) noexcept {
 }
 
 void awaiting::notify(io_operation& op) noexcept {
-  environment const* const e = environment_;
-  std::coroutine_handle<> const h = std::exchange(handle_, nullptr);
-  UNIO_PROBE(coroutine_resumed, &op, h.address());
-  if (e == nullptr) {
+  static constexpr auto go_on = [] [[gnu::always_inline]] (awaiting & self, io_operation & op) noexcept {
+    environment const* const e = self.environment_;
+    std::coroutine_handle<> const h = std::exchange(self.handle_, nullptr);
+    UNIO_PROBE(coroutine_resumed, &op, h.address());
+    if (e == nullptr) {
+      op.mark_finished();
+      return resume(h);
+    }
+    static_assert(sizeof(resumption) <= sizeof(driver::operation_links) &&
+                  alignof(resumption) <= alignof(driver::operation_links));
+    // The links of an operation that has ended are free: the node that resumes the coroutine takes their
+    // place.
+    auto* const r = ::new (static_cast<void*>(&op.links)) resumption(h, e);
+    executor_ref const executor = e->executor;
     op.mark_finished();
-    return resume(h);
-  }
-  if (e->stop.stop_possible()) detach(e->stop);
-  static_assert(sizeof(resumption) <= sizeof(driver::operation_links) &&
-                alignof(resumption) <= alignof(driver::operation_links));
-  // The links of an operation that has ended are free: the node that resumes the coroutine takes their place.
-  auto* const r = ::new (static_cast<void*>(&op.links)) resumption(h, e);
-  executor_ref const executor = e->executor;
-  op.mark_finished();
-  resume(executor.dispatch(*r));
+    resume(executor.dispatch(*r));
+  };
+  static constexpr auto detached = [] [[gnu::noinline]] (awaiting & self, io_operation & op) noexcept {
+    self.detach(self.environment_->stop);
+    go_on(self, op);
+  };
+  bool const may_be_stopped = environment_ != nullptr && environment_->stop.stop_possible();
+  may_be_stopped ? detached(*this, op) : go_on(*this, op);
 }
 
 void awaiting::leave(io_operation& op) noexcept {
