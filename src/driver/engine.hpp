@@ -263,11 +263,18 @@ class engine final : public io_multiplexer, public leaves_remains {
 
   /// A result: >= 0, or a negative native code; and the flags of its completion.
   void process(io_operation& op, int res, unsigned flags) noexcept;
+  /// The same of one that is_simple, without flags.
+  void performed(io_operation& op, int res) noexcept;
   /// Tries perform() and processes the result. False: it would have waited.
   bool perform_now(io_operation& op) noexcept;
   /// Waits for whatever the operation wants, without a ring.
   void await_readiness(io_operation& op) noexcept { await_readiness(op, op.faces().wants(op)); }
-  void await_readiness(io_operation& op, readiness wants) noexcept;
+  void await_readiness(io_operation& op, readiness wants) noexcept {
+    op.links.is.wants = wants;
+    await_what_it_wants(op, wants);
+  }
+  /// The same where its links say so already.
+  void await_what_it_wants(io_operation& op, readiness wants) noexcept;
   /// Gives the backend of now one that another had, and did not begin.
   void arm_again(io_operation& op) noexcept { arm(op, attempted::no, op.faces().wants(op)); }
   /// The kernel has brought something for an operation that it goes on with.
@@ -315,45 +322,61 @@ class engine final : public io_multiplexer, public leaves_remains {
   // One whose thread ends only waits for what it has to get back.
   [[nodiscard]] bool sleeps_with_others() const noexcept { return shared_ != nullptr && !leaves_; }
   int ensure_bound() noexcept { return open_ && !inherited_by_fork() ? 0 : bind(); }
-  int bind() noexcept;
+  [[gnu::cold, gnu::noinline]] int bind() noexcept;
   template <class Call> result<int> within_turn(Call call) noexcept;
-  result<int> run_turns(int max_items, std::int64_t until, bool* woken) noexcept;
-  result<int> turns(int max_items, std::int64_t until) noexcept;
+  [[gnu::noinline]] result<int> run_turns(int max_items, std::int64_t until, bool* woken) noexcept;
+  struct turned {
+    bool is_over = true; ///< it has something to return
+    int n = 0;
+    int error = 0;
+  };
+  turned turn_once(bound const& b, bool limited, std::int64_t until, bool is_plain) noexcept;
   [[nodiscard]] bool take_wake() noexcept;
   [[nodiscard]] bool take_wake_now() noexcept;
+  int ask_backend(std::int64_t until) noexcept;
   int reap(std::int64_t until) noexcept;
-  int fetch(bound const& b, std::int64_t until, bool timers) noexcept;
+  [[gnu::noinline]] int reap_again(bound const& b, int reaped, bool timers) noexcept;
+  int fetch(bound const& b, std::int64_t until, bool timers, bool is_plain) noexcept;
+  [[gnu::noinline]] int fetch_apart(bound const& b, std::int64_t until, bool timers) noexcept;
   int change_backend(int why) noexcept;
   std::int64_t reap_leaving(std::int64_t until) noexcept;
   void look_at(io_operation& op) noexcept;
   [[gnu::cold]] void shut_down() noexcept;
   [[gnu::noinline]] void start_with_care(io_operation& op) noexcept;
   void begin(io_operation& op, descriptor* known) noexcept;
-  [[nodiscard]] static bool worth_trying(io_operation const& op, descriptor& d) noexcept;
+  [[nodiscard, gnu::noinline]] static bool worth_trying(io_operation const& op, descriptor& d) noexcept;
   [[nodiscard]] bool goes_with_others(io_operation const& op) noexcept;
   static void tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept;
   void tried(io_operation& op, int res) noexcept;
   void tried(io_operation& op, descriptor& d, int res) noexcept;
   void fail(io_operation& op, int code) noexcept;
   void launch(io_operation& op, descriptor& d, attempted how) noexcept;
+  [[gnu::noinline]] void launch_simply(io_operation& op, descriptor& d) noexcept;
   [[gnu::noinline]] void launch_with_care(io_operation& op, attempted how) noexcept;
   void arm(io_operation& op, attempted how, readiness wants) noexcept {
     op.links.is.wants = wants;
     backend_->arm(*this, op, how);
   }
+  [[gnu::noinline]] void decoded(io_operation& op, outcome o, unsigned flags) noexcept;
   void land(io_operation& op) noexcept;
+  void decode_simply(io_operation& op, int res) noexcept;
+  void end_simply(io_operation& op) noexcept;
   static void leave_flight(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
   void settle_inline(io_operation& op) noexcept;
   template <class Delivered> void settle_with(io_operation& op, Delivered delivered) noexcept;
   void settle_recorded(io_operation& op) noexcept;
   void deliver(io_operation& op) noexcept;
-  void deliver_with_care(io_operation& op) noexcept;
+  [[gnu::noinline]] void deliver_apart(io_operation& op) noexcept;
+  [[gnu::noinline]] void deliver_atomic(io_operation& op) noexcept;
+  [[gnu::noinline]] void deliver_with_care(io_operation& op) noexcept;
   void deliver_value(io_operation& op) noexcept;
   void notify_of_value(io_operation& op) noexcept;
   [[gnu::noinline]] void deliver_inline() noexcept;
-  int serve(bound const& b, int due_first, bool ticks) noexcept;
-  void serve_due(bound const& b) noexcept;
+  int serve(bound const& b, int due_first, bool ticks, bool is_plain) noexcept;
+  [[gnu::noinline]] int serve_rounds(bound const& b, int due_first, int left, bool ticks) noexcept;
+  [[gnu::noinline]] int serve_apart(bound const& b, int due_first, bool ticks) noexcept;
+  [[gnu::noinline]] void serve_due(bound const& b) noexcept;
   static void list(io_operation& op, descriptor& d) noexcept;
   void unlist(io_operation& op, int fd) noexcept;
   void relist(io_operation& op, int old_fd) noexcept;
@@ -364,13 +387,15 @@ class engine final : public io_multiplexer, public leaves_remains {
   bool take_back(io_operation& op) noexcept;
   void worker_returned(io_operation& op, int res) noexcept;
   bool linger_for_workers() noexcept;
+  bool linger_now() noexcept;
   void retry_later(io_operation& op) noexcept;
   void retry_after(io_operation& op, int milliseconds) noexcept;
   void expire_one(io_operation& op, std::int64_t now_ns) noexcept;
   void want_buffers(io_operation& op) noexcept;
-  void expire(bound const& b) noexcept;
+  void expire() noexcept;
+  void expire_first_ones() noexcept;
   void expire_first_ones(bound const& b) noexcept;
-  void take_messages() noexcept;
+  void take_messages(bool is_plain = false) noexcept;
   void wait_for_others() noexcept;
   void wait_for_its_thread(io_operation const& op, unsigned times) noexcept;
   void end_what_stays() noexcept;
@@ -415,6 +440,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   [[nodiscard]] bool is_elsewhere(io_operation const& op) const noexcept;
   [[nodiscard]] bool is_notifying(io_operation const& op) const noexcept;
   void take_messages_now() noexcept;
+  [[gnu::noinline]] void perform_what_was_put_off() noexcept;
   int take_delivered() noexcept;
   void deliver_now(io_operation& op) noexcept;
   void poll_member(io_operation& member) noexcept;
@@ -430,8 +456,13 @@ class engine final : public io_multiplexer, public leaves_remains {
   int run_posted_anew(bound const& b) noexcept;
   void take_posted() noexcept;
   void drop_posted() noexcept;
-  [[nodiscard]] bool has_posted() const noexcept {
-    return !posted_now_.empty() || !posted_here_.empty() || mail_.has_posts();
+  [[nodiscard]] bool has_posted() const noexcept { return (any_posted_here() | mail_.any_posts()) != 0; }
+  // As any_of(); see take_messages().
+  [[nodiscard]] std::uintptr_t any_posted_here() const noexcept {
+    return any_of(posted_now_.first(), posted_here_.first());
+  }
+  [[nodiscard]] std::uintptr_t any_brought() const noexcept {
+    return turn_.any_inline() | mail_.any_requests();
   }
   [[nodiscard]] bool has_in_flight(int fd) noexcept;
   template <class Reached, class Failed> int reach(Reached reached, Failed failed) noexcept;
@@ -447,7 +478,8 @@ class engine final : public io_multiplexer, public leaves_remains {
 
   turn turn_;
   notification* notifying_ =
-      nullptr; ///< the innermost receiver of a value that is not the last, while it runs
+      nullptr;      ///< the innermost receiver of a value that is not the last, while it runs
+  bool is_watched_; ///< one runs, or other threads look, or events are recorded
   deadline_queue deadlines_;
   descriptor_table descriptors_;
   std::uint64_t in_flight_ = 0;

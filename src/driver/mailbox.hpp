@@ -93,11 +93,13 @@ template <class Mail = engine_mail> class mailbox {
   void rise() noexcept { asleep_.store(false, std::memory_order_relaxed); }
 
   [[nodiscard]] bool has_mail() const noexcept {
-    return has_posts() || has_messages() || has_returns() || woken_.load(std::memory_order_seq_cst);
+    return (any_posts() | any_requests()) != 0 || woken_.load(std::memory_order_seq_cst);
   }
+  // As any_of() what was posted, and of requests and what workers have performed.
+  [[nodiscard]] std::uintptr_t any_posts() const noexcept { return posted_.any(); }
+  [[nodiscard]] std::uintptr_t any_requests() const noexcept { return messages_.any() | returned_.any(); }
   [[nodiscard]] bool has_posts() const noexcept { return !posted_.empty(); }
   [[nodiscard]] bool has_messages() const noexcept { return !messages_.empty(); }
-  [[nodiscard]] bool has_returns() const noexcept { return !returned_.empty(); }
   [[nodiscard]] auto* take_posts() noexcept { return posted_.take(); }
   [[nodiscard]] auto* take_messages() noexcept { return messages_.take(); }
   [[nodiscard]] auto* take_returns() noexcept { return returned_.take(); }

@@ -7,12 +7,19 @@
 
 #pragma once
 
+#include "sys/sanitizer.hpp"
+
 #include <unio/operation.hpp>
 
 #include <atomic>
 #include <cstdint>
 
 namespace unio::inline v0_1::driver {
+
+/// Not 0 if any of these is not null. Several such, with | between them, are asked by one branch.
+template <class... T> [[nodiscard]] inline std::uintptr_t any_of(T const*... pointers) noexcept {
+  return (reinterpret_cast<std::uintptr_t>(pointers) | ...);
+}
 
 /// The queue that an operation is in (operation_links::queue).
 enum class queue_name : std::uint8_t { none, ready, due, later, to_submit, to_cancel, unclaimed };
@@ -28,13 +35,20 @@ class operation_queue {
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] bool contains(io_operation const& op) const noexcept { return op.links.is.queue == name_; }
 
+  /// Preconditions: it is in none.
   void push(io_operation& op) noexcept {
+    if constexpr (sys::is_sanitized)
+      UNIO_EXPECTS(op.links.is.queue == queue_name::none, "an operation is in at most one queue");
     op.links.is.queue = name_;
-    op.links.next = nullptr;
-    op.links.previous = last_;
-    (last_ != nullptr ? last_->links.next : first_) = &op;
-    last_ = &op;
-    ++size_;
+    append(op);
+  }
+  /// The same where its name is known when compiling: one instruction instead of six.
+  template <queue_name Name> void push_as(io_operation& op) noexcept {
+    if constexpr (sys::is_sanitized)
+      UNIO_EXPECTS(op.links.is.queue == queue_name::none && name_ == Name, "an operation is in one queue");
+    op.links.is.queue =
+        static_cast<queue_name>(static_cast<unsigned>(op.links.is.queue) | static_cast<unsigned>(Name));
+    append(op);
   }
   void remove(io_operation& op) noexcept {
     --size_;
@@ -43,18 +57,27 @@ class operation_queue {
     op.links.next = op.links.previous = nullptr;
     op.links.is.queue = queue_name::none;
   }
-  io_operation* pop() noexcept {
-    io_operation* const op = first_;
-    if (op == nullptr) return nullptr;
+  io_operation* pop() noexcept { return first_ != nullptr ? &pop_first() : nullptr; }
+  /// Preconditions: not empty().
+  io_operation& pop_first() noexcept {
+    io_operation& op = *first_;
     --size_;
-    first_ = op->links.next;
+    first_ = op.links.next;
     (first_ != nullptr ? first_->links.previous : last_) = nullptr;
-    op->links.next = nullptr;
-    op->links.is.queue = queue_name::none;
+    op.links.next = nullptr;
+    op.links.is.queue = queue_name::none;
     return op;
   }
 
  private:
+  void append(io_operation& op) noexcept {
+    op.links.next = nullptr;
+    op.links.previous = last_;
+    (last_ != nullptr ? last_->links.next : first_) = &op;
+    last_ = &op;
+    ++size_;
+  }
+
   io_operation* first_ = nullptr;
   io_operation* last_ = nullptr;
   int size_ = 0;
@@ -74,7 +97,7 @@ class deadline_queue {
     op.links.is.in_heap = true;
     root_ = root_ == nullptr ? &op : meld(root_, &op);
   }
-  void remove(io_operation& op) noexcept {
+  [[gnu::noinline]] void remove(io_operation& op) noexcept {
     operation_links& l = op.links;
     io_operation* const children = meld_siblings(l.heap_child);
     if (&op == root_) {
@@ -138,6 +161,7 @@ class deadline_queue {
 class work_queue {
  public:
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  [[nodiscard]] work const* first() const noexcept { return first_; }
   [[nodiscard]] bool has_one() const noexcept { return first_ != nullptr && first_ == last_; }
   void push(work& w) noexcept {
     w.next = nullptr;
@@ -194,6 +218,8 @@ template <class T, class Link, template <class> class Atomic = std::atomic> clas
   /// seq_cst on both sides: pairs with the sleeper's flag (mailbox.hpp, wake_gate.hpp), so that either the
   /// sleeper sees the item or the pusher sees the sleeper.
   [[nodiscard]] bool empty() const noexcept { return head_.load(std::memory_order_seq_cst) == nullptr; }
+  /// As any_of() those in it.
+  [[nodiscard]] std::uintptr_t any() const noexcept { return any_of(head_.load(std::memory_order_seq_cst)); }
   [[nodiscard]] T* take() noexcept {
     if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
     T* item = item_of(head_.exchange(nullptr, std::memory_order_acq_rel)); // release: see work_slot::collect

@@ -29,11 +29,14 @@ class turn {
   // What waits.
 
   /// Results wait for their receivers to be notified.
-  [[nodiscard]] bool has_results() const noexcept { return !ready_.empty() || !due_.empty(); }
+  [[nodiscard]] bool has_results() const noexcept { return any_of(ready_.first(), due_.first()) != 0; }
   /// One has completed inline, and a loop further up delivers it next.
   [[nodiscard]] bool has_inline() const noexcept { return next_inline_ != nullptr; }
+  [[nodiscard]] std::uintptr_t any_inline() const noexcept { return any_of(next_inline_); }
   /// Or something is to be performed in the next turn.
-  [[nodiscard]] bool has_ready() const noexcept { return has_results() || has_later(); }
+  [[nodiscard]] bool has_ready() const noexcept {
+    return any_of(ready_.first(), due_.first(), later_.first()) != 0;
+  }
   [[nodiscard]] bool has_later() const noexcept { return !later_.empty(); }
   [[nodiscard]] bool has_result_of(io_operation const& op) const noexcept {
     return due_.contains(op) || ready_.contains(op);
@@ -48,7 +51,7 @@ class turn {
   /// Of an operation in flight.
   void push(io_operation& op) noexcept {
     queue_next_inline();
-    ready_.push(op);
+    ready_.push_as<queue_name::ready>(op);
   }
   void remove(io_operation& op) noexcept { (due_.contains(op) ? due_ : ready_).remove(op); }
   /// Takes out each of which `may(op)`, in the order in which they would be served, and calls `f(op)`.
@@ -74,15 +77,16 @@ class turn {
   }
   /// Call before looking at results outside of the loops that serve them.
   void queue_next_inline() noexcept {
-    if (next_inline_ != nullptr) ready_.push(*std::exchange(next_inline_, nullptr));
+    if (next_inline_ != nullptr) [[unlikely]]
+      ready_.push(*std::exchange(next_inline_, nullptr));
   }
 
-  void push_later(io_operation& op) noexcept { later_.push(op); }
+  void push_later(io_operation& op) noexcept { later_.push_as<queue_name::later>(op); }
   void remove_later(io_operation& op) noexcept { later_.remove(op); }
   /// Calls `perform` with each that was put off; what is put off during this is for the next turn.
   template <class Perform> void perform_later_ones(Perform perform) noexcept {
     for (io_operation* const last = later_.last(); !later_.empty();) {
-      io_operation& op = *later_.pop();
+      io_operation& op = later_.pop_first();
       bool const was_last = &op == last;
       perform(op);
       if (was_last) break;
@@ -152,8 +156,10 @@ class turn {
   /// Around what calls receivers or posted work.
   class delivering {
    public:
-    explicit delivering(turn& t) noexcept
-        : turn_(t), outer_(std::exchange(t.delivering_, true)), outer_quiet_(t.quiet_) {}
+    explicit delivering(turn& t, bool may_be_within_another = true) noexcept
+        : turn_(t), outer_(may_be_within_another && t.delivering_), outer_quiet_(t.quiet_) {
+      t.delivering_ = true;
+    }
     delivering(delivering const&) = delete;
     delivering& operator=(delivering const&) = delete;
     ~delivering() {
@@ -198,27 +204,41 @@ class turn {
       serve_one(*due_.pop(), deliver);
   }
 
-  /// Serves the queue in whole rounds: first all that is in it, each once, and then again what has been
+  // How a turn serves, inside of `delivering`.
+
+  /// First what has the turn to itself. Returns how many rounds are left for serve_rounds(); < 0: there is
+  /// nothing more to serve, or no turn left for it.
+  template <class Bound, class Deliver>
+  [[gnu::always_inline]] int serve_lone(Bound const& b, bool ticks, Deliver deliver) noexcept {
+    int left = turn_budget;
+    if (!alone_) return left;
+    serve_alone([&b] { return b.take(); }, deliver);
+    serve_arrived(left, [&b] { return b.take(); }, deliver);
+    if (!has_waiting() && due_.empty()) [[likely]]
+      return -1;
+    return ticks && waiting() > std::min(left, budget_) ? -1 : left;
+  }
+  /// Then the queue in whole rounds: first all that is in it, each once, and then again what has been
   /// added, as long as all of that fits into what is left of the budget. `due_first`: so many results
   /// that moments have brought come before those of others. A long round calls `tick()` after each 64
-  /// completions, if `ticks`. True: it has.
-  template <class Bound, class Deliver, class Tick>
-  bool serve(Bound const& b, int due_first, bool ticks, Deliver deliver, Tick tick) noexcept {
-    delivering const scope(*this);
+  /// completions, if `ticks`. True: it has. `deliver_lone` is `deliver`, for what comes to have the turn to
+  /// itself.
+  template <class Bound, class Deliver, class DeliverLone, class Tick>
+  bool serve_rounds(Bound const& b, int due_first, int left, bool ticks, Deliver deliver,
+                    DeliverLone deliver_lone, Tick tick) noexcept {
     bool is_long = false;
     due_first_ = due_first;
     round_left_ = waiting();
-    // Of the rounds, whatever a receiver that runs this itself makes of budget_.
-    int left = turn_budget - round_left_;
+    left -= round_left_; // of the rounds, whatever a receiver that runs this itself makes of budget_
     // Receivers may take operations out of the queue.
-    auto const in_round = [this] { return (round_left_ > 0 && waiting() != 0) || !due_.empty(); };
+    auto const in_round = [this] { return (round_left_ > 0 && has_waiting()) || !due_.empty(); };
     while (in_round()) {
       while (in_round() && (budget_ > 0 || !ticks) && b.take()) serve_one(*pop(), deliver);
       if (b.spent()) break;
       if (!in_round()) {
         if (alone_) {
-          serve_alone([&b] { return b.take(); }, deliver);
-          serve_arrived(left, [&b] { return b.take(); }, deliver);
+          serve_alone([&b] { return b.take(); }, deliver_lone);
+          serve_arrived(left, [&b] { return b.take(); }, deliver_lone);
         }
         int const next = waiting();
         if (next == 0 || next > std::min(left, budget_)) break;
@@ -227,7 +247,7 @@ class turn {
         continue;
       }
       // The round is long, or the time is over. Timers that are always due must not hold up the kernel.
-      bool const only_due = round_left_ <= 0 || waiting() == 0;
+      bool const only_due = round_left_ <= 0 || !has_waiting();
       if (!ticks || only_due || b.is_over()) break;
       set_alone(false);
       left = 0;
@@ -244,10 +264,11 @@ class turn {
  private:
   /// Results in the queue, but for those that are due.
   [[nodiscard]] int waiting() const noexcept { return ready_.size() + (next_inline_ != nullptr ? 1 : 0); }
+  [[nodiscard]] bool has_waiting() const noexcept { return any_of(ready_.first(), next_inline_) != 0; }
 
   void set_alone(bool on) noexcept {
     was_alone_ = on;
-    alone_ = on && holds_ == 0;
+    alone_ = static_cast<bool>(on & (holds_ == 0)); // no branch
   }
 
   // The next result to deliver. Due ones come first, but no more than their share.
@@ -258,10 +279,10 @@ class turn {
     }
     if (due_.empty() || (due_first_ <= 0 && round_left_ > 0 && !ready_.empty())) {
       --round_left_;
-      return ready_.pop();
+      return &ready_.pop_first();
     }
     --due_first_;
-    return due_.pop();
+    return &due_.pop_first();
   }
 
   // While others wait for their turn, a coroutine may complete no more inline than answers what it was
@@ -291,7 +312,7 @@ class turn {
     while (ready_.size() == 1 && next_inline_ == nullptr && due_.empty() && rounds_left > 0 && budget_ > 0 &&
            may_go_on()) {
       --rounds_left;
-      serve_one(*ready_.pop(), deliver);
+      serve_one(ready_.pop_first(), deliver);
     }
   }
 

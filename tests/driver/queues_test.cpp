@@ -148,9 +148,9 @@ TEST(slot_table, knows_a_completion_of_an_operation_that_has_gone) {
   std::vector<std::uint32_t> taken;
   std::vector<std::uint64_t> names;
   for (auto& op : ops) {
-    taken.push_back(slots.take(op));
-    ASSERT_NE(taken.back(), slot_table::none);
-    names.push_back(slots.user_data(taken.back()));
+    names.push_back(slots.take(op));
+    ASSERT_NE(names.back(), slot_table::none);
+    taken.push_back(static_cast<std::uint32_t>(names.back()));
   }
   for (std::size_t i = 0; i < ops.size(); ++i) EXPECT_EQ(slots.find(names[i]), &ops[i]);
   for (std::size_t i = 0; i < ops.size(); i += 2) slots.give_back(taken[i]);
@@ -158,9 +158,9 @@ TEST(slot_table, knows_a_completion_of_an_operation_that_has_gone) {
     EXPECT_EQ(slots.find(names[i]), i % 2 == 0 ? nullptr : &ops[i]);
   // The slots' next owners have names of their own.
   for (std::size_t i = 0; i < ops.size(); i += 2) {
-    std::uint32_t const slot = slots.take(ops[i]);
-    EXPECT_NE(slots.user_data(slot), names[slot]);
-    EXPECT_EQ(slots.find(slots.user_data(slot)), &ops[i]);
+    std::uint64_t const name = slots.take(ops[i]);
+    EXPECT_NE(name, names[static_cast<std::uint32_t>(name) - 1]); // the slot's last one: slot 1 was the first
+    EXPECT_EQ(slots.find(name), &ops[i]);
   }
   for (std::size_t i = 0; i < ops.size(); i += 2) EXPECT_EQ(slots.find(names[i]), nullptr);
   EXPECT_EQ(slots.find(~std::uint64_t{0}), nullptr);

@@ -23,9 +23,9 @@ void engine::start(io_operation& op) noexcept {
     return f.perform_then(op, &tried_bytes, this);
   }
   if (f.tries == inline_attempt::never && f.is_simple && d != nullptr && op.deadline().is_none() && open_ &&
-      !inherited_by_fork()) { // the driver's from the start
+      shared_ == nullptr && !inherited_by_fork()) { // the driver's from the start
     ++statistics.started;
-    return launch(op, *d, attempted::no);
+    return launch_simply(op, *d);
   }
   begin(op, d);
 }
@@ -46,6 +46,15 @@ inline bool engine::goes_with_others(io_operation const& op) noexcept {
          f.goes_with_others(op);
 }
 
+bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
+  operation_faces const& f = op.faces();
+  bool const predicted = f.tries == inline_attempt::predicted;
+  if (predicted && d.direction_of(op).is_ready()) [[likely]]
+    return true;
+  if (is_only_tried(op) || f.tries == inline_attempt::always) return true;
+  return predicted && d.direction_of(op).worth_trying();
+}
+
 // `d`: what is known of its descriptor, or null.
 void engine::begin(io_operation& op, descriptor* d) noexcept {
   operation_faces const& f = op.faces();
@@ -58,7 +67,9 @@ void engine::begin(io_operation& op, descriptor* d) noexcept {
   if (d == nullptr) [[unlikely]]
     return fail(op, -ENOMEM);
 
-  if (!worth_trying(op, *d)) return launch(op, *d, attempted::no);
+  bool const is_ready =
+      f.tries == inline_attempt::predicted && f.flow != direction::either && d->one_way(f.flow).is_ready();
+  if (!is_ready && !worth_trying(op, *d)) return launch(op, *d, attempted::no);
   if (goes_with_others(op)) return launch(op, *d, attempted::with_others);
   tried(op, *d, f.perform(op, attempt::nonblocking));
 }
@@ -161,6 +172,16 @@ void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
   arm(op, how, f.wants(op));
 }
 
+// The same where all of that was asked, and nothing tried.
+void engine::launch_simply(io_operation& op, descriptor& d) noexcept {
+  move(op, place::at_hand);
+  ++in_flight_;
+  list(op, d);
+  sys::enter_flight(op.fd());
+  op.links.due = forever;
+  arm_again(op);
+}
+
 void engine::launch_with_care(io_operation& op, attempted how) noexcept {
   operation_links& l = op.links;
   if (shared_ != nullptr) shared_->counts.begin(1);
@@ -182,54 +203,35 @@ void engine::launch_with_care(io_operation& op, attempted how) noexcept {
   arm(op, how, wants);
 }
 
-void engine::await_readiness(io_operation& op, readiness wants) noexcept {
-  op.links.is.wants = wants;
-  switch (wants) {
-    case readiness::time:
-      return; // the deadline queue has it
-    case readiness::nothing:
-      return perform_later(op);
-    case readiness::retry:
-      return retry_later(op);
-    case readiness::worker:
-      return to_worker(op);
-    case readiness::resource:
-      return enqueue(op);
-    case readiness::readable:
-    case readiness::writable:
-    case readiness::exceptional:
-      return backend_->park(*this, op);
-  }
-}
-
 bool engine::perform_now(io_operation& op) noexcept {
   int const r = op.faces().perform(op, attempt::nonblocking);
   if (r == -EAGAIN) return (void)unready(op, *descriptors_.find(op.fd())), false;
-  process(op, r, 0);
+  op.faces().is_simple ? decode_simply(op, r) : process(op, r, 0);
   return true;
 }
 
-// An attempt on `d` would have waited. The operation learns which of its descriptors to wait on. That one,
-// which is returned, learns that it is empty.
-descriptor& engine::unready(io_operation& op, descriptor& d) noexcept {
-  int const fd = op.fd();
-  op.faces().complete(op, -EAGAIN, 0);
-  relist(op, fd);
-  descriptor& waits_on = op.fd() == fd ? d : *descriptors_.find(op.fd());
-  waits_on.missed(op);
-  return waits_on;
+[[gnu::always_inline]] inline void engine::decode_simply(io_operation& op, int res) noexcept {
+  outcome const o = op.faces().complete(op, res, 0);
+  if (o == outcome::finished) [[likely]]
+    return end_simply(op);
+  decoded(op, o, 0);
 }
 
+void engine::performed(io_operation& op, int res) noexcept { decode_simply(op, res); }
+
+// It may wait on another descriptor from now on.
 void engine::process(io_operation& op, int res, unsigned flags) noexcept {
-  operation_links& l = op.links;
   int const fd = op.fd();
   outcome const o = op.faces().complete(op, res, flags);
   relist(op, fd);
-  if (o == outcome::finished) [[likely]]
-    return settle(op, all_events);
+  decoded(op, o, flags);
+}
+
+void engine::decoded(io_operation& op, outcome o, unsigned flags) noexcept {
+  operation_links& l = op.links;
   switch (o) {
-    case outcome::finished: // above
-      return;
+    case outcome::finished:
+      return settle(op, all_events);
     case outcome::released:
       return settle(op, io_operation::done);
     case outcome::holding:
@@ -255,13 +257,10 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
 }
 
 inline void engine::land(io_operation& op) noexcept {
-  operation_links& l = op.links;
   move(op, place::landed);
   --in_flight_;
-  if (shared_ != nullptr) ++landed_;
   unlist(op, op.fd());
-  if (l.is.in_heap) deadlines_.remove(op);
-  if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
+  if (op.links.is.in_heap) deadlines_.remove(op);
 }
 
 // The result of an operation in flight is known, or its end: queues it to be delivered, from a loop.
@@ -270,9 +269,24 @@ void engine::settle(io_operation& op, unsigned events) noexcept {
   l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered | events);
   if (is_recording()) [[unlikely]]
     record(recorded::completed, op);
-  (events & io_operation::done) != 0 ? land(op) : note_completion(op);
-  if (l.is.queue != queue_name::none) return;
-  turn_.push(op);
+  if ((events & io_operation::done) == 0) {
+    note_completion(op);
+  } else {
+    land(op);
+    if (shared_ != nullptr) ++landed_;
+    if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
+  }
+  if (l.is.queue == queue_name::none) turn_.push(op);
+}
+
+// The same for the end of one that is_simple: it calls no function, so it needs no registers of its caller's.
+inline void engine::end_simply(io_operation& op) noexcept {
+  if (is_watched_) [[unlikely]]
+    return settle(op, all_events);
+  op.links.is.undelivered = all_events;
+  land(op);
+  if (op.links.is.queue == queue_name::none) [[likely]]
+    turn_.push(op);
 }
 
 } // namespace unio::driver

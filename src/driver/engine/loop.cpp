@@ -3,6 +3,7 @@
 // A turn of more than 64 deliveries gives the ring what its receivers have started after each 64, and at its
 // end. It fetches nothing new then: what the kernel reads then would find no slot.
 
+#include "core/resuming.hpp"
 #include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"
 #include "driver/recording.hpp"
@@ -15,10 +16,18 @@
 #include <algorithm>
 
 namespace unio::inline v0_1::driver {
+namespace {
+
+[[gnu::cold, gnu::noinline]] result<int> failed_to_run(int native_code) noexcept {
+  return detail::to_error_code(native_code);
+}
+
+} // namespace
 
 engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
     : backend_(std::move(b)),
       shared_(shared),
+      is_watched_(shared != nullptr || is_recording()),
       mail_(backend_->give_doorbell()),
       inside_(shared != nullptr && sys::has_barriers()) {
   fork_generation_ = sys::fork_generation();
@@ -54,27 +63,34 @@ int engine::bind() noexcept {
 
 // Takes in all that the kernel has; with `timers`, what becomes due is delivered in between. Returns 0
 // or a negative native code.
-[[gnu::always_inline]] inline int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
+[[gnu::always_inline]] inline int engine::fetch(bound const& b, std::int64_t until, bool timers,
+                                                bool is_plain) noexcept {
   UNIO_PROBE(turn_begin, this);
-  if (is_recording()) [[unlikely]]
-    record_turn(recorded::turn_begin, this);
-  int r = reap(until);
-  for (int calls = 1; r > 0 && calls != calls_per_turn && !b.is_over(); ++calls) {
-    take_messages();
-    if (timers) {
-      expire(bound(*this, turn_budget, forever));
-      serve_due(b);
-    }
-    r = reap(0);
-  }
+  if (!is_plain && is_recording()) record_turn(recorded::turn_begin, this);
+  int r = ask_backend(until);
+  if (r != 0) [[unlikely]]
+    r = reap_again(b, r, timers);
   UNIO_PROBE(turn_fetched, this);
-  if (is_recording()) [[unlikely]]
-    record_turn(recorded::turn_fetched, this);
+  if (!is_plain && is_recording()) record_turn(recorded::turn_fetched, this);
   fails_ = r < 0;
   if (fails_) return r;
-  take_messages();
+  take_messages(is_plain);
   turn_.fetched();
   return 0;
+}
+
+// The kernel has more than one call brings, or the backend cannot go on. Returns what the last call did.
+int engine::reap_again(bound const& b, int reaped, bool timers) noexcept {
+  if (reaped < 0) reaped = change_backend(reaped);
+  for (int calls = 1; reaped > 0 && calls != calls_per_turn && !b.is_over(); ++calls) {
+    take_messages();
+    if (timers) {
+      expire();
+      serve_due(b);
+    }
+    reaped = reap(0);
+  }
+  return reaped;
 }
 
 // Called by a receiver or by posted work: the run() further up learns what was delivered. It would sleep
@@ -105,8 +121,8 @@ result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
     bound const b(*this, max_items, until);
     take_messages();
     if (!is_idle()) {
-      if (int const e = fetch(b, 0, false); e != 0) return detail::to_error_code(e);
-      serve(b, turn_budget / 2, false);
+      if (int const e = fetch_apart(b, 0, false); e != 0) return detail::to_error_code(e);
+      serve_apart(b, turn_budget / 2, false);
       count_landed();
     }
     int const n = take_delivered();
@@ -119,9 +135,9 @@ result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   return within_turn([&]() noexcept -> result<int> {
     if (shared_ != nullptr) claim();
-    expire(bound(*this, max_items, until));
+    expire_first_ones(bound(*this, max_items, until));
     turn_.fetched();
-    serve(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
+    serve_apart(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
     count_landed();
     int const n = take_delivered();
     return n != 0 ? n : is_done() ? 0 : -1;
@@ -137,68 +153,90 @@ result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept
   return ran;
 }
 
-[[gnu::always_inline]] inline result<int> engine::turns(int max_items, std::int64_t until) noexcept {
-  detail::resume_scope const scope;
-  notified_end_ = false;
-  bound const b(*this, max_items, forever);
-  bool const limited = max_items >= 0;
-  for (;;) {
-    turn_.begin();
-    // Where a turn may not serve all, posted work, timers and the kernel's results take turns in beginning.
-    unsigned const rotation = limited ? turn_.rotate() : 0;
-    bool const posted_last = (rotation & 1) != 0 && !is_idle();
-    int ran = posted_last ? 0 : run_posted_again(b);
+// One turn. `is_plain`: no other thread shares it, nothing is recorded, and no receiver is running: what is
+// only asked otherwise is left out.
+[[gnu::always_inline]] inline engine::turned engine::turn_once(bound const& b, bool limited,
+                                                               std::int64_t until, bool is_plain) noexcept {
+  turn_.begin();
+  // Where a turn may not serve all, posted work, timers and the kernel's results take turns in beginning.
+  unsigned const rotation = limited ? turn_.rotate() : 0;
+  bool const posted_last = (rotation & 1) != 0 && !is_idle();
+  int ran = 0;
+  if ((any_brought() | any_posted_here() | mail_.any_posts()) != 0 || (!is_plain && shared_ != nullptr)) {
+    if (!posted_last) ran = run_posted_again(b);
     take_messages();
-    expire(bound(*this, turn_budget, forever));
-    count_landed();
-    int const before = ran + delivered_;
-    // Nothing of its own is in flight, so that there is nothing to ask the kernel for.
-    if (before != 0 ? is_idle() : is_done()) {
-      (void)take_wake();
-      bool const more = has_posted() || (shared_ != nullptr && shared_->has_shared());
-      if (before == 0 && more && !b.spent()) continue;
-      return ran + take_delivered();
-    }
-    std::int64_t sleep_until = 0;
-    if (before == 0 && !turn_.has_ready() && !has_posted() && until != 0) {
-      sleep_until = linger_for_workers() ? 0 : std::min(until, next_due());
-    }
-    int const e = fetch(b, sleep_until, true);
-    if (e != 0 && !turn_.has_results()) return detail::to_error_code(e);
-    if (sleep_until != 0) expire(bound(*this, turn_budget, forever));
-    ran += serve(b, (rotation & 2) != 0 ? 0 : turn_budget / 2, true);
-    if (posted_last) ran += run_posted_again(b);
-    count_landed();
-    if (int const n = ran + take_delivered(); n != 0 || b.spent()) return n != 0 ? n : -1;
-    if (e != 0) return detail::to_error_code(e);
-    if (std::exchange(notified_end_, false)) return -1; // the caller may wait for just that end
-    if (take_wake()) return -1;
-    if (until != forever && (until == 0 || now() >= until)) return is_done() ? 0 : -1;
+  } else if (turn_.has_later()) {
+    perform_what_was_put_off();
   }
+  expire();
+  if (!is_plain) count_landed();
+  int const before = ran + delivered_;
+  // Nothing of its own is in flight, so that there is nothing to ask the kernel for.
+  if (before != 0 || is_plain ? is_idle() : is_done()) {
+    (void)take_wake();
+    bool const more = has_posted() || (shared_ != nullptr && shared_->has_shared());
+    if (before == 0 && more && !b.spent()) return {.is_over = false};
+    return {.n = ran + take_delivered()};
+  }
+  std::int64_t sleep_until = 0;
+  // Of what other threads have posted since, it is told before it sleeps.
+  if (before == 0 && !turn_.has_ready() && any_posted_here() == 0 && until != 0)
+    sleep_until = linger_for_workers() ? 0 : std::min(until, next_due());
+  int const e = is_plain ? fetch(b, sleep_until, true, true) : fetch_apart(b, sleep_until, true);
+  if (e != 0 && !turn_.has_results()) return {.error = e};
+  if (sleep_until != 0) expire();
+  int const due_first = (rotation & 2) != 0 ? 0 : turn_budget / 2;
+  ran += is_plain ? serve(b, due_first, true, true) : serve_apart(b, due_first, true);
+  if (posted_last) ran += run_posted_again(b);
+  if (!is_plain) count_landed();
+  if (int const n = ran + take_delivered(); n != 0 || b.spent()) return {.n = n != 0 ? n : -1};
+  if (e != 0) return {.error = e};
+  if (std::exchange(notified_end_, false)) return {.n = -1}; // the caller may wait for just that end
+  if (take_wake()) return {.n = -1};
+  if (until != forever && (until == 0 || now() >= until)) return {.n = is_done() ? 0 : -1};
+  return {.is_over = false};
 }
 
-// `woken`, if it is not null, becomes true if wake() has ended this.
+result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
+  if (!open_ || inherited_by_fork() || is_watched_ || turn_.is_delivering() || detail::resumes_from_loop())
+      [[unlikely]]
+    return run_turns(max_items, until, nullptr);
+  notified_end_ = false;
+  bound const b(*this, max_items, forever);
+  turned const t = turn_once(b, max_items >= 0, until, true);
+  if (!t.is_over) return run_turns(max_items, until, nullptr);
+  took_wake_ = false;
+  if (t.error != 0) return failed_to_run(t.error);
+  return t.n;
+}
+
+// Turns until there is something to return, wherever it is called. `woken`, if it is not null, becomes true
+// if wake() has ended this.
 result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) noexcept {
   inside const here(*this);
-  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  if (int const e = ensure_bound(); e != 0) return failed_to_run(e);
+  detail::resume_scope const scope;
   bool const outer = turn_.is_delivering();
   bool const outer_wake = std::exchange(took_wake_, false);
-  result<int> const r = within_turn([&]() noexcept { return turns(max_items, until); });
+  result<int> const r = within_turn([&]() noexcept -> result<int> {
+    notified_end_ = false;
+    bound const b(*this, max_items, forever);
+    turned t{.is_over = false};
+    while (!t.is_over) t = turn_once(b, max_items >= 0, until, false);
+    if (t.error != 0) return failed_to_run(t.error);
+    return t.n;
+  });
   if (outer && r.has_value() && *r < 0) notified_end_ = true; // it was woken, say: so is the run() further up
   bool const own_wake = std::exchange(took_wake_, outer_wake);
   if (woken != nullptr && own_wake) *woken = true;
   return r;
 }
 
-result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
-  return run_turns(max_items, until, nullptr);
-}
-
 // ---- from the result to the receiver ----------------------------------------------------------------------
 
 [[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
-  bool const simple = !op.is_atomic() && notifying_ == nullptr && shared_ == nullptr && !is_recording();
+  bool const simple = !op.is_atomic() && !is_watched_;
   auto const end = [&](auto leave) noexcept {
     l.is.undelivered = 0;
     leave();
@@ -209,58 +247,7 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
   if (simple && l.is.where == place::ready) [[likely]]
     return end([&] { move(op, place::idle); });
   if (simple && l.is.undelivered == all_events) return end([&] { leave_flight(op); });
-  deliver_with_care(op);
-}
-
-// Of one that goes on.
-inline void engine::deliver_value(io_operation& op) noexcept {
-  op.links.is.undelivered = 0;
-  ++delivered_;
-  note_delivery(op);
-  if (is_recording()) [[unlikely]]
-    record(recorded::delivered, op);
-  notify_of_value(op);
-}
-
-inline void engine::notify_of_value(io_operation& op) noexcept {
-  bool has_ended = false;
-  {
-    notification const here(*this, op);
-    outside const away(*this);
-    op.deliver(io_operation::value);
-    has_ended = here.has_ended();
-  }
-  // One that has another value by now, from a run() of the receiver's, is seen to after that one.
-  if (!has_ended && op.links.in_flight() && op.links.is.undelivered == 0) after_value(op);
-}
-
-// One that other threads may touch, that has ended in part only, or one that ends while a receiver of such a
-// part is notified.
-void engine::deliver_with_care(io_operation& op) noexcept {
-  operation_links& l = op.links;
-  unsigned events = l.is.undelivered;
-  if (events == io_operation::value && l.is.where != place::landed && l.is.where != place::ready)
-    return deliver_value(op);
-  if (l.is.where == place::landed) leave_flight(op);
-  if (l.is.where == place::ready) move(op, place::idle);
-  // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
-  if ((events & io_operation::done) != 0 && !op.close_to_requests(events)) events &= ~io_operation::done;
-  if (events != l.is.undelivered) ++deferred_;
-  l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered & ~events);
-  if (events == 0) return;
-  if (is_recording()) [[unlikely]]
-    record(recorded::delivered, op);
-  if ((events & io_operation::value) != 0) ++delivered_;
-  bool const ends = (events & io_operation::done) != 0;
-  if (ends) ++statistics.finished;
-  if (ends) notified_end_ = true;
-  if (ends) {
-    for (notification* n = notifying_; n != nullptr; n = n->outer())
-      if (n->op() == &op) n->end();
-    outside const away(*this);
-    return op.deliver(events); // the operation may be gone now
-  }
-  notify_of_value(op);
+  deliver_atomic(op);
 }
 
 // From start(), outside of any receiver and with nothing else ready.
@@ -269,32 +256,53 @@ void engine::deliver_inline() noexcept {
 }
 
 void engine::serve_due(bound const& b) noexcept {
-  turn_.serve_due(b, [this](io_operation& op) { deliver(op); });
+  turn_.serve_due(b, [this](io_operation& op) { deliver_apart(op); });
 }
 
 // Returns how much posted work it has run in between.
-int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
+[[gnu::always_inline]] inline int engine::serve(bound const& b, int due_first, bool ticks,
+                                                bool is_plain) noexcept {
   int ran = 0;
-  bool const was_long = turn_.serve(
-      b, due_first, ticks, [this](io_operation& op) { deliver(op); },
+  {
+    turn::delivering const scope(turn_, !is_plain);
+    int const left =
+        turn_.serve_lone(b, ticks, [&](io_operation& op) { is_plain ? deliver(op) : deliver_apart(op); });
+    if (left >= 0) ran = serve_rounds(b, due_first, left, ticks);
+  }
+  UNIO_PROBE(turn_end, this);
+  if (!is_plain && is_recording()) return record_turn_end(this, ran);
+  return ran;
+}
+
+int engine::serve_rounds(bound const& b, int due_first, int left, bool ticks) noexcept {
+  int ran = 0;
+  bool const was_long = turn_.serve_rounds(
+      b, due_first, left, ticks, [this](io_operation& op) { deliver(op); },
+      [this](io_operation& op) { deliver_apart(op); },
       [&] {
         backend_->submit(*this);
         ran += run_posted(b, turn_budget);
         take_messages();
-        expire(bound(*this, turn_budget, forever));
+        expire();
       });
   if (was_long) backend_->submit(*this); // answers of its last part go out in this turn as well
-  UNIO_PROBE(turn_end, this);
-  if (is_recording()) [[unlikely]]
-    return record_turn_end(this, ran);
   return ran;
 }
+
+// Where it is not worth being a part of its caller.
+int engine::serve_apart(bound const& b, int due_first, bool ticks) noexcept {
+  return serve(b, due_first, ticks, false);
+}
+int engine::fetch_apart(bound const& b, std::int64_t until, bool timers) noexcept {
+  return fetch(b, until, timers, false);
+}
+void engine::deliver_apart(io_operation& op) noexcept { deliver(op); }
 
 // Takes an operation out of the queue of those that are to be delivered.
 void engine::deliver_now(io_operation& op) noexcept {
   turn_.queue_next_inline();
   turn_.remove(op);
-  turn_.aside([&] { deliver(op); });
+  turn_.aside([&] { deliver_apart(op); });
   count_landed();
 }
 

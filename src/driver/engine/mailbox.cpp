@@ -46,9 +46,15 @@ bool engine::take_wake_now() noexcept {
   return woken;
 }
 
+bool engine::linger_now() noexcept {
+  return for_workers_.is_worth_it() && for_workers_.linger([this] { return mail_.has_mail(); });
+}
+
 void engine::worker_done(io_operation& op) noexcept { mail_.give_back(op); }
 
 void engine::take_messages_now() noexcept {
+  turn_.queue_next_inline();
+  if (shared_ != nullptr && shared_->unclaimed->may_have_some()) claim();
   for (io_operation* op = mail_.take_messages(); op != nullptr;) {
     io_operation* const next = op->next_message();
     std::uint32_t const asked = op->take_requests();
@@ -71,6 +77,9 @@ void engine::take_messages_now() noexcept {
     worker_returned(*op, op->outcome_value());
     op = next;
   }
+}
+
+void engine::perform_what_was_put_off() noexcept {
   turn_.perform_later_ones([this](io_operation& op) {
     move(op, place::at_hand);
     if (!perform_now(op)) await_readiness(op);

@@ -3,6 +3,7 @@
 //   flights.cpp   an operation from its start to its result: tried, launched, processed, landed
 //   waits.cpp     what it may wait for there that is not the backend's; cancelled, due, looked at
 //   loop.cpp      a turn: what is ready is fetched, and receivers are notified (driver/turn.hpp: whose turn)
+//   delivery.cpp  receivers that are notified with care
 //   mailbox.cpp   what came from other threads, and what is posted, is taken and run; sleeping and waking
 //   fallback.cpp  another backend takes the place of one that may not go on
 //   handover.cpp  operations that come from another thread, and go to one
@@ -63,19 +64,12 @@ inline bool never_waits(io_operation const& op) noexcept {
 /// It is tried, and then it ends.
 inline bool is_only_tried(io_operation const& op) noexcept { return never_waits(op) && !op.is_multishot(); }
 
-inline bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
-  operation_faces const& f = op.faces();
-  bool const predicted = f.tries == inline_attempt::predicted;
-  if (predicted && d.direction_of(op).is_ready()) [[likely]]
-    return true;
-  if (is_only_tried(op) || f.tries == inline_attempt::always) return true;
-  return predicted && d.direction_of(op).worth_trying();
-}
-
 // For the threads that close its descriptors an operation is in flight until its receiver is about to be
 // notified.
 inline void engine::leave_flight(io_operation& op) noexcept {
   move(op, place::idle);
+  if (op.faces().for_each_descriptor == nullptr) [[likely]]
+    return sys::leave_flight(op.fd());
   op.for_each_descriptor(&sys::leave_flight);
 }
 
@@ -83,18 +77,20 @@ inline void engine::leave_flight(io_operation& op) noexcept {
 class engine::bound {
  public:
   bound(engine const& e, int max_items, std::int64_t until) noexcept
-      : engine_(e), left_(max_items < 0 ? std::numeric_limits<int>::max() : max_items), until_(until) {}
+      : engine_(e),
+        left_(max_items < 0 ? std::numeric_limits<int>::max() : max_items),
+        is_timed_(until != forever),
+        until_(until) {}
   /// True if one more may be done, which it then counts. The first may always: a bound shorter than looking
   /// takes must not keep a loop from getting anywhere.
   bool take() const noexcept {
-    if (left_ <= 0 || (until_ != forever && taken_ && is_late())) return false;
+    if (left_ <= 0 || (is_timed_ && std::exchange(taken_, true) && is_late())) return false;
     --left_;
-    taken_ = true;
     return true;
   }
   void spend(int n) const noexcept { left_ -= n; }
   [[nodiscard]] bool spent() const noexcept { return left_ <= 0; }
-  [[nodiscard]] bool is_over() const noexcept { return spent() || (until_ != forever && is_late()); }
+  [[nodiscard]] bool is_over() const noexcept { return spent() || (is_timed_ && is_late()); }
   [[nodiscard]] int left() const noexcept { return left_; }
 
  private:
@@ -102,6 +98,7 @@ class engine::bound {
 
   engine const& engine_;
   mutable int left_;
+  bool is_timed_;
   mutable bool taken_ = false;
   std::int64_t until_;
 };
@@ -111,10 +108,16 @@ class engine::bound {
 class engine::notification {
  public:
   notification(engine& e, io_operation& op) noexcept
-      : engine_(e), op_(&op), outer_(std::exchange(e.notifying_, this)) {}
+      : engine_(e),
+        op_(&op),
+        outer_(std::exchange(e.notifying_, this)),
+        with_care_(std::exchange(e.is_watched_, true)) {}
   notification(notification const&) = delete;
   notification& operator=(notification const&) = delete;
-  ~notification() { engine_.notifying_ = outer_; }
+  ~notification() {
+    engine_.notifying_ = outer_;
+    engine_.is_watched_ = with_care_;
+  }
 
   [[nodiscard]] bool has_ended() const noexcept { return op_ == nullptr; }
   void end() noexcept { op_ = nullptr; }
@@ -126,6 +129,7 @@ class engine::notification {
   engine& engine_;
   io_operation* op_;
   notification* outer_;
+  bool with_care_;
 };
 
 inline bool engine::is_notifying(io_operation const& op) const noexcept {
@@ -134,22 +138,26 @@ inline bool engine::is_notifying(io_operation const& op) const noexcept {
   return false;
 }
 
-inline int engine::reap(std::int64_t until) noexcept {
+inline int engine::ask_backend(std::int64_t until) noexcept {
   if (leaving_ != nullptr) [[unlikely]]
     until = std::min(reap_leaving(until), until != 0 ? next_due() : 0);
-  int const e = backend_->reap(*this, until);
+  return backend_->reap(*this, until);
+}
+
+inline int engine::reap(std::int64_t until) noexcept {
+  int const e = ask_backend(until);
   return e >= 0 ? e : change_backend(e);
 }
 
-/// What is asked for by other threads, what workers have performed, and what was put off.
-inline void engine::take_messages() noexcept {
-  turn_.queue_next_inline();
-  if (shared_ != nullptr && shared_->unclaimed->may_have_some()) claim();
-  if (mail_.has_messages() || mail_.has_returns() || turn_.has_later()) take_messages_now();
+/// What is asked for by other threads, what workers have performed, and what was put off. Mostly there is
+/// nothing of the first two, which is asked at once.
+inline void engine::take_messages(bool is_plain) noexcept {
+  if (any_brought() != 0 || (!is_plain && shared_ != nullptr)) take_messages_now();
+  if (turn_.has_later()) perform_what_was_put_off();
 }
 
-inline void engine::expire(bound const& b) noexcept {
-  if (deadlines_.earliest() != nullptr) expire_first_ones(b);
+inline void engine::expire() noexcept {
+  if (deadlines_.earliest() != nullptr) expire_first_ones();
 }
 
 // An engine that has nothing in flight has nothing to ask the kernel for: it runs what was posted meanwhile
@@ -159,10 +167,7 @@ inline int engine::run_posted_again(bound const& b) noexcept {
 }
 
 // Looks for what workers bring, for some microseconds, where this thread would sleep otherwise.
-inline bool engine::linger_for_workers() noexcept {
-  return mail_.has_lent() && for_workers_.is_worth_it() &&
-         for_workers_.linger([this] { return mail_.has_mail(); });
-}
+inline bool engine::linger_for_workers() noexcept { return mail_.has_lent() && linger_now(); }
 
 inline int engine::take_delivered() noexcept {
   values_ = std::exchange(delivered_, 0);

@@ -16,6 +16,36 @@ bool is_held(io_operation const& op) noexcept { return op.completed() && !op.is_
 
 } // namespace
 
+void engine::await_what_it_wants(io_operation& op, readiness wants) noexcept {
+  switch (wants) {
+    case readiness::time:
+      return; // the deadline queue has it
+    case readiness::nothing:
+      return perform_later(op);
+    case readiness::retry:
+      return retry_later(op);
+    case readiness::worker:
+      return to_worker(op);
+    case readiness::resource:
+      return enqueue(op);
+    case readiness::readable:
+    case readiness::writable:
+    case readiness::exceptional:
+      return backend_->park(*this, op);
+  }
+}
+
+// An attempt on `d` would have waited. The operation learns which of its descriptors to wait on. That one,
+// which is returned, learns that it is empty.
+descriptor& engine::unready(io_operation& op, descriptor& d) noexcept {
+  int const fd = op.fd();
+  op.faces().complete(op, -EAGAIN, 0);
+  relist(op, fd);
+  descriptor& waits_on = op.fd() == fd ? d : *descriptors_.find(op.fd());
+  waits_on.missed(op);
+  return waits_on;
+}
+
 void engine::enqueue(io_operation& op) noexcept {
   if (!op.faces().resource->enqueue(op)) return perform_later(op);
   ++statistics.resource_waits;
@@ -205,6 +235,8 @@ void engine::expire_one(io_operation& op, std::int64_t now_ns) noexcept {
 
 // What ends here is delivered before what else is ready: a timer must not wait until a long queue has been
 // served.
+void engine::expire_first_ones() noexcept { expire_first_ones(bound(*this, turn_budget, forever)); }
+
 void engine::expire_first_ones(bound const& b) noexcept {
   std::int64_t const now_ns = now();
   while (deadlines_.earliest() != nullptr && deadlines_.earliest()->links.due <= now_ns && b.take()) {

@@ -39,7 +39,7 @@ class epoll_backend final : public backend {
     readiness const wants = op.links.is.wants;
     if (how == attempted::with_others) return e.perform_later(op);
     bool const may_try = waits_for_descriptor(wants) || wants == readiness::retry;
-    if (!may_try || how != attempted::no) return e.await_readiness(op, wants);
+    if (!may_try || how != attempted::no) return e.await_what_it_wants(op, wants);
     if (!e.perform_now(op)) e.await_readiness(op);
   }
 

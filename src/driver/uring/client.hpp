@@ -67,10 +67,13 @@ template <ring_kernel Kernel> class ring_client : public backend {
       : backend(doorbell_fd), kernel_(arguments...) {}
 
   void arm(engine& e, io_operation& op, attempted how) noexcept override {
-    bool const untried = how == attempted::with_others;
-    move(op, untried ? place::to_try : place::to_submit);
-    untried_waits_ = untried_waits_ || untried;
-    to_submit_.push(op);
+    if (how == attempted::with_others) [[unlikely]] {
+      move(op, place::to_try);
+      untried_waits_ = true;
+    } else {
+      move(op, place::to_submit);
+    }
+    to_submit_.push_as<queue_name::to_submit>(op);
     if (fills_queue()) [[unlikely]]
       submit_if_held(e);
   }
@@ -109,9 +112,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
   [[nodiscard]] bool has_news() const noexcept override { return kernel_.has_news(); }
 
   int reap(engine& e, std::int64_t until) noexcept override {
-    submit_stale(e);
-    arm_doorbell(); // first: without it no other thread could wake this one, which must not sleep then
-    submit_cancels(e);
+    if (stale_count_ != 0 || !doorbell_armed_ || !to_cancel_.empty()) [[unlikely]]
+      submit_requests(e);
     submit_operations(e);
     bool const may_sleep = until != 0;
     bool sleeps = may_sleep && doorbell_armed_ && to_submit_.empty() && to_cancel_.empty() &&
@@ -134,7 +136,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
       error = kernel_.enter(sleeps ? 1 : 0, timeout);
     }
     if (sleeps) e.after_sleep();
-    take_completions(e);
+    if (!take_simple_completions(e)) [[unlikely]]
+      take_completions(e);
     // A call brings some twenty completions, the kernel's bound where it is not asked to wait for more.
     if (error == 0) [[likely]]
       return kernel_.has_more() && !completions_waiting() ? 1 : 0;
@@ -192,21 +195,30 @@ template <ring_kernel Kernel> class ring_client : public backend {
 
   bool completions_waiting() noexcept { return kernel_.peek() != nullptr; }
 
-  void take_completions(engine& e) noexcept {
+  /// Of operations that the kernel has performed, that are not asked to end, and have no other value: the
+  /// common case of completed(). False: another one is next.
+  bool take_simple_completions(engine& e) noexcept {
     while (auto const* const cqe = kernel_.peek()) {
+      io_operation* const op = slots_.find(cqe->user_data); // no slot has the other tags' numbers
+      int const res = cqe->res;
+      if (op == nullptr || !has_simply_ended(*op, res, cqe->flags)) return false;
+      kernel_.advance();
+      ++e.statistics.completions;
+      sys::kernel_gives_back(op);
+      free_slot(*op);
+      e.performed(*op, res);
+    }
+    return true;
+  }
+
+  [[gnu::noinline]] void take_completions(engine& e) noexcept {
+    while (!take_simple_completions(e)) {
+      auto const* const cqe = kernel_.peek();
       std::uint64_t const tag = cqe->user_data;
       int const res = cqe->res;
       unsigned const flags = cqe->flags;
       if (tag != cancel_tag && tag != doorbell_tag) {
         io_operation* const op = slots_.find(tag);
-        if (op != nullptr && has_simply_ended(*op, res, flags)) [[likely]] {
-          kernel_.advance();
-          ++e.statistics.completions;
-          sys::kernel_gives_back(op);
-          free_slot(*op);
-          e.process(*op, res, flags);
-          continue;
-        }
         if (op != nullptr && keeps_arrivals(*op)) {
           kernel_.advance();
           ++e.statistics.completions;
@@ -244,7 +256,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
   static constexpr std::uint64_t cancel_tag = ~std::uint64_t{0} - 1;
 
   [[nodiscard]] bool fills_queue() const noexcept {
-    return static_cast<std::size_t>(to_submit_.size()) >= kernel_.entries();
+    return static_cast<unsigned>(to_submit_.size()) >= kernel_.entries();
   }
   // Out of line: arm() needs no registers then.
   [[gnu::cold, gnu::noinline]] void submit_if_held(engine& e) noexcept {
@@ -268,6 +280,13 @@ template <ring_kernel Kernel> class ring_client : public backend {
     sqe->len = IORING_POLL_ADD_MULTI;
     sqe->user_data = doorbell_tag;
     doorbell_armed_ = true;
+  }
+
+  // The doorbell comes first: without it no other thread could wake this one, which must not sleep then.
+  [[gnu::noinline]] void submit_requests(engine& e) noexcept {
+    submit_stale(e);
+    arm_doorbell();
+    submit_cancels(e);
   }
 
   void ask_to_end(io_operation& op) noexcept {
@@ -305,14 +324,19 @@ template <ring_kernel Kernel> class ring_client : public backend {
   }
 
   void submit_operations(engine& e) noexcept {
+    if (!to_submit_.empty()) return submit_waiting_operations(e);
+    untried_waits_ = false;
+  }
+  [[gnu::noinline]] void submit_waiting_operations(engine& e) noexcept {
     // What comes back into the queue during this (an operation that is no ring's waits for readiness) is for
     // this turn too.
     while (io_operation* const op = to_submit_.first()) {
       io_uring_sqe* const sqe = kernel_.get();
       if (sqe == nullptr) return;
-      (void)to_submit_.pop();
-      bool const polls = op->links.is.where == place::to_poll;
-      if (polls) {
+      (void)to_submit_.pop_first();
+      place goes_to = place::in_kernel;
+      if (op->links.is.where == place::to_poll) {
+        goes_to = place::polled;
         sqe->opcode = IORING_OP_POLL_ADD;
         sqe->fd = op->fd();
         sqe->poll32_events = ring_poll_events(op->links.is.wants);
@@ -323,24 +347,24 @@ template <ring_kernel Kernel> class ring_client : public backend {
         without_ring(e, *op);
         continue;
       }
-      std::uint32_t const slot = slots_.take(*op);
-      if (slot == slot_table::none) {
+      std::uint64_t const name = slots_.take(*op);
+      if (name == slot_table::none) {
         kernel_.put_back();
         move(*op, place::at_hand);
         e.process(*op, -ENOMEM, 0);
         continue;
       }
-      op->links.slot = slot;
-      move(*op, polls ? place::polled : place::in_kernel);
-      sqe->user_data = slots_.user_data(slot);
-      if (!polls && op->links.is.wants == readiness::worker) ++e.statistics.kernel_jobs;
+      op->links.slot = static_cast<std::uint32_t>(name);
+      move(*op, goes_to);
+      sqe->user_data = name;
+      if (op->links.is.wants == readiness::worker) ++e.statistics.kernel_jobs;
       sys::kernel_takes(op);
       ++e.statistics.submissions;
     }
     untried_waits_ = false;
   }
 
-  void without_ring(engine& e, io_operation& op) noexcept {
+  [[gnu::noinline]] void without_ring(engine& e, io_operation& op) noexcept {
     readiness const wants = op.links.is.wants;
     bool const may_try =
         wants == readiness::readable || wants == readiness::writable || wants == readiness::retry;
@@ -353,8 +377,6 @@ template <ring_kernel Kernel> class ring_client : public backend {
 
   static bool goes_on(unsigned flags) noexcept { return (flags & IORING_CQE_F_MORE) != 0; }
 
-  // The kernel has performed it, it is not asked to end, and has no other value: the common case of
-  // completed().
   static bool has_simply_ended(io_operation const& op, int res, unsigned flags) noexcept {
     return op.faces().is_simple && !op.is_multishot() && op.links.is.where == place::in_kernel && res >= 0 &&
            flags == 0 && !is_queued(op);

@@ -17,9 +17,9 @@ class slot_table {
  public:
   static constexpr std::uint32_t none = 0;
 
-  /// A slot for `op`, or `none` if four million operations are in flight or there is no address space for the
-  /// table.
-  std::uint32_t take(io_operation& op) noexcept {
+  /// The user_data of a slot for `op`, or `none` if four million operations are in flight or there is no
+  /// address space for the table. The slot is its lower half.
+  std::uint64_t take(io_operation& op) noexcept {
     std::uint32_t i = free_;
     if (i != none) {
       free_ = slots_[i].next_free;
@@ -28,7 +28,7 @@ class slot_table {
       i = used_++;
     }
     slots_[i].op = &op;
-    return i;
+    return user_data(i);
   }
   void give_back(std::uint32_t i) noexcept {
     slot& s = slots_[i];

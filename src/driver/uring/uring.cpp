@@ -42,13 +42,12 @@ class uring_kernel : public ring {
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
     // A kernel with single-issuer rings (6.0) can be asked not to try first (5.19).
     bool const will_wait = op.links.is.where != place::to_try && has(IORING_SETUP_SINGLE_ISSUER);
-    auto const* const from = op.faces().resource;
-    if (from != nullptr && from->source != nullptr && !prepare_to_choose()) return false;
-    if (op.faces().prepare == nullptr || !op.faces().prepare(op, sqe, will_wait)) return false;
-    if ((sqe.flags & IOSQE_BUFFER_SELECT) != 0 && !choose(op, sqe)) return false;
-    if (!entries_.is_plain(sqe.opcode) && !use_registered(op, sqe)) [[unlikely]]
-      return false;
-    return !outlasts_entering(op) || prepare_end() == 0;
+    operation_faces const& f = op.faces();
+    if (f.resource != nullptr && f.resource->source != nullptr && !prepare_to_choose()) return false;
+    if (f.prepare == nullptr || !f.prepare(op, sqe, will_wait)) return false;
+    bool const is_all = f.is_simple && entries_.is_plain(sqe.opcode) && has(IORING_SETUP_DEFER_TASKRUN) &&
+                        op.links.is.wants != readiness::worker;
+    return is_all || finish_preparing(op, sqe);
   }
 
   /// Whether the kernel may be performing it while no thread enters the ring: a thread of the kernel's does,
@@ -68,6 +67,11 @@ class uring_kernel : public ring {
   [[nodiscard]] registered_memory const& memory() const noexcept { return memory_; }
 
  private:
+  [[gnu::noinline]] bool finish_preparing(io_operation& op, io_uring_sqe& sqe) noexcept {
+    if ((sqe.flags & IOSQE_BUFFER_SELECT) != 0 && !choose(op, sqe)) return false;
+    if (!entries_.is_plain(sqe.opcode) && !use_registered(op, sqe)) return false;
+    return !outlasts_entering(op) || prepare_end() == 0;
+  }
   // Whatever it is: what has gone from the list is given up. False: the kernel does not know it.
   [[gnu::noinline]] bool use_registered(io_operation& op, io_uring_sqe& sqe) noexcept {
     if (!entries_.has(sqe.opcode)) return false;
