@@ -370,7 +370,7 @@ inline failure async_read::failed_at_once(io_handle const& h, int native_code) n
 inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& request,
                                unio::deadline const& d) noexcept {
   if (h.own_multiplexer() != nullptr || request.buffers.size() != 1) return not_at_once;
-  return read_at_once(h.native_handle(), h.kind(), request.buffers.front(), d.is_zero());
+  return read_at_once(h.native_handle(), h.kind(), request.buffers.front(), request.offset, d.is_zero());
 }
 inline async_write::async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d) noexcept
     : transfer_operation(detail::write_faces, h, request, d) {}

@@ -1,5 +1,7 @@
 // async_read: all of reading, for every driver.
 
+#include "driver/inline.hpp"
+#include "driver/this_thread.hpp"
 #include "handle/mapped_view.hpp"
 #include "op/access.hpp"
 #include "op/face.hpp"
@@ -16,9 +18,14 @@ namespace {
 async_read& self(io_operation& op) noexcept { return static_cast<async_read&>(op); }
 async_read const& self(io_operation const& op) noexcept { return static_cast<async_read const&>(op); }
 
-bool is_empty(io_operation const& op) noexcept { return self(op).request().buffers.bytes() == 0; }
+// Out of line, as the rest of what is rare, so that the functions which are called for each read are short.
+[[gnu::noinline]] bool has_no_bytes(mutable_buffers const& several) noexcept { return several.bytes() == 0; }
+bool is_empty(io_operation const& op) noexcept {
+  mutable_buffers const& buffers = self(op).request().buffers;
+  return buffers.size() <= 1 ? buffers.array()->empty() : has_no_bytes(buffers);
+}
 
-bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
+[[gnu::noinline]] bool prepare_any(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
   if (op.kind() == handle_kind::mapped_file || is_empty(op) || op::blocks(op.fd(), op.kind())) return false;
   io_request<mutable_buffers> const& request = self(op).request();
   sqe.fd = op.fd();
@@ -37,6 +44,21 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
     sqe.len = static_cast<std::uint32_t>(v.count());
   }
   if (op.kind() == handle_kind::file && sys::is_nonblocking(op.fd())) sqe.flags |= IOSQE_ASYNC;
+  return true;
+}
+
+// Of a file into one piece of memory, as most that go to a ring with others.
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
+  io_request<mutable_buffers> const& request = self(op).request();
+  mutable_buffer const& one = *request.buffers.array();
+  if (op.kind() != handle_kind::file || request.buffers.size() != 1 || one.empty())
+    return prepare_any(op, sqe, will_wait);
+  sqe.opcode = IORING_OP_READ;
+  sqe.fd = op.fd();
+  sqe.off = request.offset;
+  sqe.addr = reinterpret_cast<std::uintptr_t>(one.data());
+  sqe.len = static_cast<std::uint32_t>(std::min(one.size(), op::max_bytes));
+  if (sys::is_nonblocking(op.fd())) sqe.flags |= IOSQE_ASYNC;
   return true;
 }
 
@@ -63,6 +85,16 @@ int read_short(int fd, mutable_buffer into) noexcept {
 int recv_short(int fd, mutable_buffer into) noexcept {
   return op::uninterrupted(
       [&] { return sys::kernel_calls::recv(fd, into.data(), into.size(), MSG_DONTWAIT); });
+}
+
+// Where the thread's own multiplexer has others to run, it does so while this waits for the device: -EAGAIN.
+[[gnu::noinline]] int read_file_short(int fd, mutable_buffer into, std::int64_t at) noexcept {
+  io_multiplexer* const own = detail::shortcut.get();
+  if (own != nullptr && driver::has_to_move(*own)) return -EAGAIN;
+  return op::uninterrupted([&] {
+    return at == -1 ? sys::kernel_calls::read(fd, into.data(), into.size())
+                    : sys::kernel_calls::pread(fd, into.data(), into.size(), at);
+  });
 }
 
 [[gnu::noinline]] int perform_any(io_operation& op, attempt how) noexcept {
@@ -104,11 +136,38 @@ int perform(io_operation& op, attempt how) noexcept {
   then(op, perform_any(op, attempt::nonblocking), context);
 }
 
+// What an attempt on a file that has not filled its memory comes to: something is not cached, the file ends
+// there, or its filesystem cannot say.
+[[gnu::noinline]] void fell_short_then(io_operation& op, operation_faces::performed then, void* context,
+                                       std::int64_t r) noexcept {
+  io_request<mutable_buffers> const& request = self(op).request();
+  if (r == -EOPNOTSUPP) r = -EAGAIN;
+  if (!op.deadline().is_zero()) {
+    op::vectors const v(request.buffers);
+    r = sys::read_or_nothing(op.fd(), v.data(), v.count(), static_cast<std::int64_t>(request.offset), r);
+  }
+  then(op, static_cast<int>(r), context);
+}
+[[gnu::noinline]] void read_file_then(io_operation& op, operation_faces::performed then,
+                                      void* context) noexcept {
+  io_request<mutable_buffers> const& request = self(op).request();
+  mutable_buffer const* const one = request.buffers.array(); // laid out as an iovec
+  std::int64_t const r = sys::uninterrupted([&] {
+    return sys::kernel_calls::preadv2(op.fd(), one, 1, static_cast<std::int64_t>(request.offset), RWF_NOWAIT);
+  });
+  if (static_cast<std::size_t>(r) != one->size()) [[unlikely]]
+    return fell_short_then(op, then, context, r);
+  then(op, static_cast<int>(r), context);
+}
+
 void perform_then(io_operation& op, operation_faces::performed then, void* context) noexcept {
   mutable_buffers const& buffers = self(op).request().buffers;
   if (buffers.size() == 1 && is_short(buffers.front())) [[likely]] {
     if (op.kind() == handle_kind::pipe) return then(op, read_short(op.fd(), buffers.front()), context);
     if (op.kind() == handle_kind::stream_socket) return recv_then(op, then, context);
+    bool const has_offset = static_cast<std::int64_t>(self(op).request().offset) >= 0;
+    if (op.kind() == handle_kind::file && has_offset && !sys::is_direct(op.fd()))
+      return read_file_then(op, then, context);
   }
   perform_long_then(op, then, context);
 }
@@ -126,9 +185,15 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
 } // namespace
 
 // The same attempt that run_inline() begins with.
-int async_read::read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept {
+int async_read::read_at_once(int fd, handle_kind kind, mutable_buffer into, extent_type offset,
+                             bool only_try) noexcept {
   bool const is_pipe = kind == handle_kind::pipe;
-  if (!is_short(into) || (!is_pipe && kind != handle_kind::stream_socket)) return not_at_once;
+  if (!is_short(into)) return not_at_once;
+  if (!is_pipe && kind != handle_kind::stream_socket) {
+    if (kind != handle_kind::file || only_try) return not_at_once;
+    int const r = read_file_short(fd, into, static_cast<std::int64_t>(offset));
+    return r != -EAGAIN ? r : not_at_once;
+  }
   if (!only_try && sys::last_waited(fd, sys::waited_in)) return not_at_once;
   int const r = is_pipe ? read_short(fd, into) : recv_short(fd, into);
   if (r != -EAGAIN || only_try) [[likely]]

@@ -172,6 +172,12 @@ inline std::int64_t read(int fd, void* data, std::size_t n) noexcept { return ca
 inline std::int64_t recv(int fd, void* data, std::size_t n, int flags) noexcept {
   return call(SYS_recvfrom, fd, data, n, flags, nullptr, nullptr);
 }
+inline std::int64_t pread(int fd, void* data, std::size_t n, std::int64_t at) noexcept {
+  return call(SYS_pread64, fd, data, n, at);
+}
+inline std::int64_t preadv2(int fd, void const* v, int n, std::int64_t at, int flags) noexcept {
+  return call(SYS_preadv2, fd, v, n, at, 0L, flags); // 64 bits: the low half of the offset is all of it
+}
 inline std::int64_t io_uring_enter(int fd, unsigned n, unsigned min, unsigned flags, void const* argument,
                                    std::size_t size) noexcept {
   return call(SYS_io_uring_enter, fd, n, min, flags, argument, size);

@@ -43,13 +43,15 @@ inline bool is_all_of(iovec const* v, int n, std::int64_t bytes) noexcept {
   return static_cast<std::uint64_t>(bytes) >= std::min(all, most);
 }
 
-inline std::int64_t read_unwaiting(int fd, iovec const* v, int n, std::int64_t at) noexcept {
-  if (at < 0) return -EAGAIN;
-  std::int64_t const r = read_some_unwaiting(fd, v, n, at);
+/// What read_unwaiting() makes of what read_some_unwaiting() has returned.
+inline std::int64_t read_or_nothing(int fd, iovec const* v, int n, std::int64_t at, std::int64_t r) noexcept {
   if (r <= 0 || is_all_of(v, n, r)) return r;
   char next = 0;
   iovec const one{.iov_base = &next, .iov_len = 1};
   return read_some_unwaiting(fd, &one, 1, at + r) == 0 ? r : -EAGAIN;
+}
+inline std::int64_t read_unwaiting(int fd, iovec const* v, int n, std::int64_t at) noexcept {
+  return at < 0 ? -EAGAIN : read_or_nothing(fd, v, n, at, read_some_unwaiting(fd, v, n, at));
 }
 inline std::int64_t write_unwaiting(int fd, iovec const* v, int n, std::int64_t at) noexcept {
   if (at < 0 || is_appending(fd)) return -EAGAIN;

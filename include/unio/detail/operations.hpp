@@ -29,9 +29,9 @@ namespace detail {
 /// The table of each operation (src/op).
 extern UNIO_API driver::operation_faces const read_faces, receive_faces, receive_many_faces, write_faces,
     barrier_faces, poll_faces, close_faces, connect_faces, shutdown_faces, accept_faces, accept_many_faces,
-    send_zero_copy_faces, wait_event_faces, wait_faces, no_op_faces, splice_faces,
-    lock_range_faces, lock_file_faces, link_faces, receive_from_faces, send_to_faces, receive_error_faces,
-    receive_batch_faces, send_batch_faces, send_handles_faces, receive_handles_faces;
+    send_zero_copy_faces, wait_event_faces, wait_faces, no_op_faces, splice_faces, lock_range_faces,
+    lock_file_faces, link_faces, receive_from_faces, send_to_faces, receive_error_faces, receive_batch_faces,
+    send_batch_faces, send_handles_faces, receive_handles_faces;
 
 struct operation_access; // the operations' access to their private state (src/op/access.hpp)
 
@@ -183,7 +183,8 @@ class UNIO_API async_read : public detail::transfer_operation<mutable_buffers>,
   // Reads without constructing an operation, if a plain system call suffices; if not, returns not_at_once.
   static int at_once(io_handle& h, io_request<mutable_buffers> const& request,
                      unio::deadline const& d) noexcept;
-  static int read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept;
+  static int read_at_once(int fd, handle_kind kind, mutable_buffer into, extent_type offset,
+                          bool only_try) noexcept;
   static failure failed_at_once(io_handle const& h, int native_code) noexcept;
   [[gnu::cold]] static failure failed_reading(int fd, int native_code) noexcept;
   static constexpr int not_at_once = std::numeric_limits<int>::min();

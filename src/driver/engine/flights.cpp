@@ -71,6 +71,8 @@ void engine::begin(io_operation& op, descriptor* d) noexcept {
       f.tries == inline_attempt::predicted && f.flow != direction::either && d->one_way(f.flow).is_ready();
   if (!is_ready && !worth_trying(op, *d)) return launch(op, *d, attempted::no);
   if (goes_with_others(op)) return launch(op, *d, attempted::with_others);
+  if (f.perform_then != nullptr && d->one_way(f.flow).is_sure())
+    return f.perform_then(op, &tried_bytes, this);
   tried(op, *d, f.perform(op, attempt::nonblocking));
 }
 
