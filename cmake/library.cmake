@@ -31,7 +31,8 @@ target_compile_options(unio_objects PRIVATE -fno-semantic-interposition)
 # it and hardly run it (docs/decisions.md, "What a program weighs").
 if(NOT UNIO_SANITIZE)
   set(unio_rare_sources core/error core/escaped core/failure driver/choose driver/engine/fallback
-    driver/remains driver/uring/choosing driver/workers handle/mapped_file handle/opened)
+    driver/epoll/direct_reads driver/remains driver/uring/choosing driver/workers handle/mapped_file
+    handle/opened sys/direct_reads)
   list(TRANSFORM unio_rare_sources REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.cpp")
   set_source_files_properties(${unio_rare_sources} PROPERTIES
     COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os> SKIP_PRECOMPILE_HEADERS ON)

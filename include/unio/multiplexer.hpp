@@ -47,7 +47,7 @@ struct counters {
   std::uint64_t inline_hits = 0;      ///< completed inside start(), without a driver
   std::uint64_t inline_misses = 0;    ///< tried inside start(), without success
   std::uint64_t turns = 0;            ///< times the kernel was asked
-  std::uint64_t submissions = 0;      ///< entries given to the ring, or waits registered
+  std::uint64_t submissions = 0;      ///< entries given to the ring, waits registered, direct reads begun
   std::uint64_t completions = 0;      ///< completions taken from the ring, or events from epoll
   std::uint64_t overflows = 0;        ///< turns that found the completion queue overflown
   std::uint64_t late_completions = 0; ///< completions of operations that no longer exist; ignored

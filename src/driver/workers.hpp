@@ -5,10 +5,10 @@
 // foreign_reactor's; performing it is a blocking system call. A forked child makes its own.
 //
 // They make the calls on names, attributes and space on every driver, because a ring would give each to a
-// thread of the kernel; without a ring also reads and writes of files that are not cached. Calls that change
-// a directory go through lanes by its descriptor, and two of one lane never run at once. Where there are
-// fewer than four processors, helpers make up the number: they take a job only if a whole millisecond has
-// passed in which no job was begun.
+// thread of the kernel; without a ring also reads and writes of files that are not cached, but for direct
+// reads (epoll/direct_reads.hpp). Calls that change a directory go through lanes by its descriptor, and two
+// of one lane never run at once. Where there are fewer than four processors, helpers make up the number: they
+// take a job only if a whole millisecond has passed in which no job was begun.
 
 #pragma once
 

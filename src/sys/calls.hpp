@@ -17,6 +17,7 @@
 
 struct epoll_event;
 struct io_uring_params;
+struct iocb;
 struct iovec;
 struct mmsghdr;
 struct msghdr;
@@ -88,6 +89,9 @@ struct waited_word;
     (int fd, unsigned n, unsigned min, unsigned flags, void const* argument, std::size_t size),              \
     (fd, n, min, flags, argument, size))                                                                     \
   X(io_uring_register, (int fd, unsigned opcode, void* argument, unsigned n), (fd, opcode, argument, n))     \
+  X(io_setup, (unsigned entries, unsigned long* context), (entries, context))                                \
+  X(io_submit, (unsigned long context, long n, iocb** entries), (context, n, entries))                       \
+  X(io_destroy, (unsigned long context), (context))                                                          \
   X(steady_now, (), ())                                                                                      \
   X(system_now, (), ())                                                                                      \
   X(ask_libc, (), ())                                                                                        \

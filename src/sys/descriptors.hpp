@@ -84,6 +84,12 @@ inline bool is_nonblocking(int fd) noexcept { return last_waited(fd, nonblocking
 inline constexpr std::uint32_t appending_bit = 1U << 26;
 inline bool is_appending(int fd) noexcept { return last_waited(fd, appending_bit); }
 
+/// Whether the kernel has refused to read it while the thread does something else (sys/direct_reads.hpp).
+/// Noted when it has, cleared likewise.
+inline constexpr std::uint32_t read_by_threads_bit = 1U << 25;
+inline void note_read_by_threads(int fd) noexcept { note_waited(fd, read_by_threads_bit, true); }
+inline bool is_read_by_threads(int fd) noexcept { return last_waited(fd, read_by_threads_bit); }
+
 /// Notes what `flags` (O_) say of a file's descriptor, all but O_NONBLOCK.
 inline void note_file_flags(int fd, std::int64_t flags) noexcept {
   if ((flags & O_DIRECT) != 0) note_waited(fd, direct_bit, true);

@@ -7,11 +7,15 @@
 //
 // The event carries the descriptor and its generation, so that an edge of a descriptor that was closed while
 // a duplicate lives on never reaches an operation on the number's next owner.
+//
+// Readiness means nothing for files. Reads that bypass the page cache go to the kernel (direct_reads.hpp),
+// and the others to threads that may block.
 
 #include "driver/epoll/epoll.hpp"
 
 #include "driver/choose.hpp"
 #include "driver/engine.hpp"
+#include "driver/epoll/direct_reads.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
@@ -32,12 +36,13 @@ constexpr std::uint32_t all_edges = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI |
 class epoll_backend final : public backend {
  public:
   epoll_backend(int epoll_fd, int doorbell_fd, int why) noexcept
-      : backend(doorbell_fd), epoll_fd_(epoll_fd), why_(why) {}
+      : backend(doorbell_fd), epoll_fd_(epoll_fd), why_(why), direct_(doorbell_fd) {}
   ~epoll_backend() override { sys::close(epoll_fd_); }
 
   void arm(engine& e, io_operation& op, attempted how) noexcept override {
     readiness const wants = op.links.is.wants;
     if (how == attempted::with_others) return e.perform_later(op);
+    if (wants == readiness::worker && direct_.arm(op)) return;
     bool const may_try = waits_for_descriptor(wants) || wants == readiness::retry;
     if (!may_try || how != attempted::no) return e.await_what_it_wants(op, wants);
     if (!e.perform_now(op)) e.await_readiness(op);
@@ -67,14 +72,20 @@ class epoll_backend final : public backend {
     ++e.statistics.submissions;
   }
 
-  // Only of what the ring before this still has: what is parked here just ends.
-  bool disarm(engine&, io_operation&) noexcept override { return false; }
+  // What is parked here just ends. A direct read that the kernel has cannot be taken back; nor can what the
+  // ring before this still has.
+  bool disarm(engine&, io_operation& op) noexcept override { return direct_.withdraw(op); }
 
-  bool release(io_operation& op) noexcept override { return op.links.is.where == place::parked; }
+  bool release(io_operation& op) noexcept override {
+    return op.links.is.where == place::parked || direct_.withdraw(op);
+  }
+  [[nodiscard]] bool has_unsubmitted() const noexcept override { return direct_.has_queued(); }
+  void submit(engine& e) noexcept override { direct_.submit(e); }
   [[nodiscard]] bool has_news() const noexcept override { return sys::is_readable(epoll_fd_); }
 
   int reap(engine& e, std::int64_t until) noexcept override {
     timespec timeout{};
+    if (direct_.has_queued()) direct_.submit(e);
     bool const sleeps = until != 0 && !e.before_sleep();
     if (sleeps) until = e.sleeps_until(until);
     if (sleeps && until != deadline::forever) {
@@ -86,6 +97,7 @@ class epoll_backend final : public backend {
                                            sleeps && until == deadline::forever ? nullptr : &timeout);
     if (sleeps) e.after_sleep();
     ++e.statistics.turns;
+    direct_.take(e);
     if (n < 0) return n == -EINTR ? 0 : static_cast<int>(n);
     e.statistics.completions += static_cast<std::uint64_t>(n);
     for (std::int64_t i = 0; i < n; ++i)
@@ -94,9 +106,14 @@ class epoll_backend final : public backend {
   }
 
   [[nodiscard]] int wait_descriptor() noexcept override { return epoll_fd_; }
+  [[nodiscard]] bool is_told(engine&) noexcept override { return !direct_.has_queued(); }
 
   int look_at(engine& e, io_operation& op) noexcept override {
-    if (op.links.submitted()) return 0; // the ring that was here before has it
+    if (op.links.submitted() || op.links.is.where == place::to_submit) { // or the ring before this has it
+      direct_.submit(e);
+      direct_.take(e);
+      return 0;
+    }
     move(op, place::at_hand);
     if (!e.perform_now(op)) e.await_readiness(op);
     return 0;
@@ -140,6 +157,7 @@ class epoll_backend final : public backend {
 
   int epoll_fd_;
   int why_;
+  direct_reads direct_;
 };
 
 } // namespace
