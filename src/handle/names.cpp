@@ -17,6 +17,7 @@ static_assert(detail::longest_path == PATH_MAX - 1 && detail::longest_name == NA
 
 int path_view::check() const noexcept {
   if (std::memchr(text_, 0, size_) != nullptr) return detail::native(error::embedded_nul);
+  if (size_ <= detail::longest_name) return 0; // as most are
   if (size_ > detail::longest_path) return -ENAMETOOLONG;
   std::size_t in_this_name = 0;
   for (char const* c = text_; *c != 0; ++c) {

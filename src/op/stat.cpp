@@ -14,6 +14,7 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace unio::inline v0_1::op {
@@ -102,6 +103,19 @@ int statx_into(int fd, char const* name, int flags, stat_fields wanted, metadata
   return r;
 }
 
+// Of a descriptor. Since Linux 6.11 the kernel need not be given a name to read, not even an empty one, which
+// saves a twentieth; before, it says that there is none at that address.
+int statx_of(int fd, int flags, stat_fields wanted, metadata& value) noexcept {
+  static constinit std::atomic<bool> has_to_have_name{false}; // relaxed: every thread finds the same
+  flags |= AT_EMPTY_PATH;
+  if (sys::current == &sys::kernel && !has_to_have_name.load(std::memory_order_relaxed)) {
+    int const r = statx_into(fd, nullptr, flags, wanted, value);
+    if (r != -EFAULT) return r;
+    has_to_have_name.store(true, std::memory_order_relaxed);
+  }
+  return statx_into(fd, "", flags, wanted, value);
+}
+
 // Whether no filesystem that keeps its files elsewhere is asked: then a descriptor's metadata is in memory.
 // Those of networks and FUSE have no device, so that its major number is 0; nor do tmpfs and btrfs.
 bool is_at_hand(handle_kind kind, metadata const& m) noexcept {
@@ -131,6 +145,7 @@ int flags_of(detail::handle_or_name const& of, last_link how) noexcept {
 }
 
 int stat(detail::handle_or_name const& of, stat_fields wanted, last_link how, metadata& value) noexcept {
+  if (!of.is_named) return statx_of(of.fd, 0, wanted, value);
   return statx_into(of.fd, of.name.c_str(), flags_of(of, how), wanted, value);
 }
 
@@ -146,7 +161,7 @@ int stat_at_once(detail::handle_or_name const& of, stat_fields wanted, last_link
     if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EACCES) return fd;
     if (fd < 0) return -EAGAIN;
   }
-  int r = statx_into(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, wanted, value);
+  int r = statx_of(fd, AT_STATX_DONT_SYNC, wanted, value);
   if (of.is_named) sys::close(fd);
   if (r >= 0 && !is_at_hand(of.is_named ? handle_kind::file : of.kind, value)) r = -EAGAIN;
   return r;
