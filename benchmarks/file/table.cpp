@@ -71,10 +71,12 @@ table file_table(settings const& s) {
       .reference = "liburing, C",
       .counted = {counting::system_calls},
       .run_ms = 60,
-      .notes = {"registered: the kernel keeps file and memory pinned; registered memory: only that.",
-                "pread(2) has one read in flight.",
-                "fio looks at no data and chooses its own blocks; its clock has milliseconds.",
-                "epoll cannot wait for files: there worker threads read what is not in memory."},
+      .notes =
+          {"registered: the kernel keeps file and memory pinned; registered memory: only that.",
+           "pread(2) has one read in flight.",
+           "fio looks at no data and chooses its own blocks; its clock has milliseconds.",
+           "epoll cannot wait for files: there worker threads read what is not in memory, and the kernel by "
+           "itself (io_submit) what is direct."},
   };
   ::setenv(data_size_variable, s.quick ? "16" : "256", 1); // for the programs
   for (char const* const program : {"file_posix", "file_uring", "file_asio_uring", "file_unio"})

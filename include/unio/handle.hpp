@@ -203,7 +203,7 @@ UNIO_SENDER_FORMS(async_poll, (handle&, h), (readiness, what))
 ///               from a regular file that the kernel has begun is not interrupted
 /// Cost          no allocation, no copy; one system call when ready, two more (poll, retry) for each wait
 /// Runs as       io_uring READ, READV or RECV · epoll: read(2) or recv(2) on readiness; what is not cached of
-///               a file by a thread that may block; past the cache (O_DIRECT) io_submit(2) · blocking the same
+///               a file by a thread that may block; a direct read by io_submit(2) · blocking the same
 /// Source        D2052R0 §4.1; readv(2), recv(2)
 class async_read;
 
