@@ -45,8 +45,10 @@ enum class error {
   different_lock_file,   ///< made for another algorithm, or with other parameters
   too_many_entities,     ///< more than the algorithm can lock at once
   too_many_users,        ///< more than the lock file has room for
-  several_names,   ///< the lock file has more than one name (hard links), so others could have made it one
-  writable_by_all, ///< its mode lets every user write it, or the directory of lock files
+  several_names,    ///< the lock file has more than one name (hard links), so others could have made it one
+  writable_by_all,  ///< its mode lets every user write it, or the directory of lock files
+  no_handles,       ///< there is none to wait for, so that the wait would not end
+  too_many_handles, ///< more than one call can wait for
 };
 
 /// The categories of condition and of error. Lifetime: static. Cost: none.

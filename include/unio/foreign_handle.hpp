@@ -1,6 +1,5 @@
 // unio/foreign_handle.hpp: waiting for a descriptor that is somebody else's.
 //
-//   readiness_set      what a descriptor is waited for, and what it is ready for
 //   foreign_handle     waits for a descriptor that it does not own; async_wait_ready is its operation
 //
 //   auto socket = unio::foreign_handle::watch(number_of_the_library).value();
@@ -13,7 +12,6 @@
 
 #pragma once
 
-#include <unio/detail/flag_set.hpp>
 #include <unio/handle.hpp>
 
 namespace unio::inline v0_1 {
@@ -23,18 +21,6 @@ namespace detail {
 struct ready_access;
 extern UNIO_API driver::operation_faces const wait_ready_faces;
 } // namespace detail
-
-/// What a descriptor is waited for, or is ready for, as poll(2) means it. A set: combine with |, ask with
-/// has(). Thread safety: a value. Cost: none.
-enum class readiness_set : std::uint8_t {
-  none = 0,
-  readable = 1,    ///< POLLIN: a read would not wait. Also at the end of a stream, and for a connection
-  writable = 2,    ///< POLLOUT: a write would not wait. Also when a connection is made, or was refused
-  exceptional = 4, ///< POLLPRI: urgent data, a changed file of cgroup or sysfs
-  error = 8,       ///< POLLERR: waited for in any case
-  hang_up = 16,    ///< POLLHUP: waited for in any case
-};
-template <> inline constexpr bool detail::is_flag_set<readiness_set> = true;
 
 /// Waits until a descriptor is ready for one of a set of things. No byte is moved, and nothing about the
 /// descriptor is changed.

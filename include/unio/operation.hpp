@@ -30,6 +30,7 @@ namespace detail {
 class awaiting;
 class calling_back;
 class chain;
+struct poll_access;
 /// The link through which the requests of other threads for an atomic form are queued, as a base of `Owner`
 /// that comes before the operation.
 template <class Owner> struct message_link {
@@ -208,6 +209,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   friend class detail::awaiting;
   friend class detail::calling_back;
   friend class detail::chain;
+  friend struct detail::poll_access;
 
   static constexpr std::uint32_t bit_started = 1, bit_completed = 2, bit_finished = 4, bit_closing = 8,
                                  bit_asked = 64, bit_abandoned = 128, bit_ending = 256, bit_takeable = 512;

@@ -63,6 +63,9 @@
 #include <unio/signal_handle.hpp>       // signals to this process as something to wait for
 #include <unio/futex.hpp>               // waiting until a word of memory has changed
 
+// whichever of several handles is ready
+#include <unio/poll_any.hpp>
+
 // coroutines, and where they run
 #include <unio/task.hpp>                // a coroutine that is awaited, and letting others run
 #include <unio/run.hpp>                 // where a chain of coroutines begins, and where it goes elsewhere

@@ -41,9 +41,11 @@ constexpr char const* error_texts[] = {
     "more users than the lock file has room for",
     "the lock file has more than one name (hard link)",
     "the lock file or its directory may be written by others (as with mode 0666 or 0777)",
+    "there is no handle to wait for",
+    "more handles than one call can wait for",
 };
 static_assert(std::size(condition_texts) == static_cast<std::size_t>(condition::owner_died));
-static_assert(std::size(error_texts) == static_cast<std::size_t>(error::writable_by_all));
+static_assert(std::size(error_texts) == static_cast<std::size_t>(error::too_many_handles));
 
 [[gnu::cold]] std::string text_of(std::span<char const* const> texts, int value, char const* what) {
   auto const i = static_cast<std::size_t>(value) - 1;
@@ -95,6 +97,8 @@ class error_category_type final : public std::error_category {
       case error::unknown_driver:
       case error::different_lock_file:
       case error::too_many_entities:
+      case error::no_handles:
+      case error::too_many_handles:
         return std::errc::invalid_argument;
       default:
         return {value, *this};

@@ -115,7 +115,7 @@ bool has_to_move(io_multiplexer& own) noexcept { return static_cast<engine&>(own
 
 void run_driving(io_operation& op, io_multiplexer& own) noexcept {
   operation_faces const& f = op.faces();
-  if (f.member != nullptr) return run_inline(op); // each of its members comes here
+  if (f.member != nullptr && !f.members_together) return run_inline(op); // each of its members comes here
   if (f.begin != nullptr) f.begin(op);
   deadline const d = deadline_of(op);
   bool const is_direct = f.wants(op) == readiness::worker && !f.waits_for_device;

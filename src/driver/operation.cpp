@@ -178,6 +178,7 @@ void io_operation::run_blocking() noexcept {
   state().store(bit_started, std::memory_order_relaxed);
   io_multiplexer* const threads_own = detail::shortcut.get();
   if (threads_own != nullptr && driver::has_to_move(*threads_own)) {
+    runner().store(threads_own, std::memory_order_relaxed); // what it is made of is started there
     untold([&] { driver::run_driving(*this, *threads_own); });
   } else {
     driver::run_inline(*this);

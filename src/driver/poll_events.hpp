@@ -27,6 +27,31 @@ constexpr unsigned ring_poll_events(readiness r) noexcept {
   return r == readiness::exceptional ? events | POLLRDBAND : events;
 }
 
+/// A set as poll(2) has it. POLLERR and POLLHUP are looked for in any case.
+constexpr unsigned poll_events(readiness_set what) noexcept {
+  unsigned events = 0;
+  if (has(what, readiness_set::readable)) events |= POLLIN;
+  if (has(what, readiness_set::writable)) events |= POLLOUT;
+  if (has(what, readiness_set::exceptional)) events |= POLLPRI;
+  if (has(what, readiness_set::error)) events |= POLLERR;
+  if (has(what, readiness_set::hang_up)) events |= POLLHUP;
+  return events;
+}
+constexpr unsigned ring_poll_events(readiness_set what) noexcept {
+  return poll_events(what) | (has(what, readiness_set::exceptional) ? unsigned{POLLRDBAND} : 0U);
+}
+
+/// What poll(2), epoll(7) or a ring's POLL_ADD says.
+constexpr readiness_set found_in(unsigned events) noexcept {
+  readiness_set is = readiness_set::none;
+  if ((events & POLLIN) != 0) is |= readiness_set::readable;
+  if ((events & POLLOUT) != 0) is |= readiness_set::writable;
+  if ((events & (POLLPRI | POLLRDBAND)) != 0) is |= readiness_set::exceptional;
+  if ((events & POLLERR) != 0) is |= readiness_set::error;
+  if ((events & POLLHUP) != 0) is |= readiness_set::hang_up;
+  return is;
+}
+
 /// What such events wait for.
 constexpr readiness wanted_by(unsigned events) noexcept {
   if ((events & POLLOUT) != 0) return readiness::writable;

@@ -3,6 +3,7 @@
 #include <unio/directory_handle.hpp>
 #include <unio/file_handle.hpp>
 #include <unio/passed_handles.hpp>
+#include <unio/poll_any.hpp>
 #include <unio/symlink_handle.hpp>
 #include <unio/timer_handle.hpp>
 
@@ -23,6 +24,7 @@ static_assert(sizeof(async_stat) <= 304 + tracking);
 static_assert(sizeof(async_get_attribute) <= 192 + tracking);
 static_assert(sizeof(async_read_directory) <= 184 + tracking);
 static_assert(sizeof(async_read_symlink) <= 168 + tracking);
+static_assert(sizeof(poll_entry) <= 144 + tracking && sizeof(async_poll_any) <= 160 + tracking);
 static_assert(sizeof(datagram_info) == 264 && sizeof(send_description) == 248);
 static_assert(sizeof(passed_handles) == 132);
 static_assert(sizeof(handle) == 16);

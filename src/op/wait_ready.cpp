@@ -8,6 +8,7 @@
 // owner closes it behind our back. The epoll knows the file by its number and its identity (fs/eventpoll.c,
 // ep_find): a number that stands for another file is not found. It keeps no file open.
 
+#include "driver/poll_events.hpp"
 #include "op/face.hpp"
 #include "sys/calls.hpp"
 
@@ -34,33 +35,12 @@ namespace {
 
 using access = detail::ready_access;
 
-struct name_of_event {
-  unsigned event;
-  readiness_set is;
-};
-constexpr name_of_event names[] = {{EPOLLIN, readiness_set::readable},
-                                   {EPOLLOUT, readiness_set::writable},
-                                   {EPOLLPRI, readiness_set::exceptional},
-                                   {EPOLLERR, readiness_set::error},
-                                   {EPOLLHUP, readiness_set::hang_up}};
 static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLPRI == POLLPRI && EPOLLERR == POLLERR &&
               EPOLLHUP == POLLHUP);
 
-unsigned events_of(readiness_set what) noexcept {
-  unsigned events = 0;
-  for (name_of_event const& n : names)
-    if (has(what, n.is)) events |= n.event;
-  return events;
-}
+int set_of(unsigned events) noexcept { return detail::bits(driver::found_in(events)); }
 
-int set_of(unsigned events) noexcept {
-  readiness_set is = readiness_set::none;
-  for (name_of_event const& n : names)
-    if ((events & n.event) != 0) is |= n.is;
-  return detail::bits(is);
-}
-
-unsigned wanted(io_operation const& op) noexcept { return events_of(access::self(op).what()); }
+unsigned wanted(io_operation const& op) noexcept { return driver::poll_events(access::self(op).what()); }
 
 // A simulation has no epoll, and its world says what is ready.
 void begin(io_operation& op) noexcept {

@@ -157,6 +157,21 @@ struct polls : measured_operation {
   void after() { take(ends.source, text.size()); }
 };
 
+struct polls_several : measured_operation {
+  static constexpr bool waits = true;
+  pipe_ends silent, ends;
+  std::vector<unio::poll_entry> each;
+  explicit polls_several(io_multiplexer* m) {
+    for (unio::pipe_handle* h : {&silent.source, &ends.source}) {
+      h->set_multiplexer(m);
+      each.emplace_back(*h, unio::readiness_set::readable);
+    }
+  }
+  UNIO_FREE_SPELLINGS(async_poll_any, poll_any, each)
+  void ready() { put(ends.sink, text); }
+  void after() { take(ends.source, text.size()); }
+};
+
 struct does_nothing : measured_operation {
   io_multiplexer* multiplexer;
   explicit does_nothing(io_multiplexer* m) : multiplexer(m) {}
@@ -222,12 +237,11 @@ template <class F> bool one_connected(F& f, io_multiplexer& m, bool ready_first,
 
 template <class F> class free_of_cost : public ::testing::Test {};
 
-using all =
-    ::testing::Types<reads<pipe_ends>, reads<unix_ends>, reads<tcp_ends>, writes<pipe_ends>,
-                     writes<unix_ends>, writes<tcp_ends>, sends_zero_copy, reads_cached_file,
-                     reads_mapped_file, reads_into_registered_memory, accepts, connects, waits_for_timer,
-                     waits_for_event, waits_on_word<unio::futex_scope::this_process>,
-                     waits_on_word<unio::futex_scope::processes>, polls, does_nothing, splices, links>;
+using all = ::testing::Types<
+    reads<pipe_ends>, reads<unix_ends>, reads<tcp_ends>, writes<pipe_ends>, writes<unix_ends>,
+    writes<tcp_ends>, sends_zero_copy, reads_cached_file, reads_mapped_file, reads_into_registered_memory,
+    accepts, connects, waits_for_timer, waits_for_event, waits_on_word<unio::futex_scope::this_process>,
+    waits_on_word<unio::futex_scope::processes>, polls, polls_several, does_nothing, splices, links>;
 struct names {
   template <class F> static std::string GetName(int i) {
     static constexpr char const* all_names[] = {"read_pipe",
@@ -247,6 +261,7 @@ struct names {
                                                 "wait_on",
                                                 "wait_on_shared",
                                                 "poll",
+                                                "poll_any",
                                                 "no_op",
                                                 "splice",
                                                 "link"};

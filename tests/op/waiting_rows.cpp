@@ -148,6 +148,60 @@ struct wait_writable : test::fixture {
   }
 };
 
+// Of several handles, what each is ready for.
+struct poll_several : test::fixture {
+  pipe_ends silent;
+  std::vector<unio::poll_entry> each;
+
+  UNIO_FREE_SPELLINGS(async_poll_any, poll_any, each)
+  [[nodiscard]] ending reduce(sender::result_type const& r) const {
+    if (!r.has_value()) return test::failure(r.error());
+    ending e{std::to_string(*r) + ": ", r.bytes_transferred()};
+    for (unio::poll_entry const& one : each) e.text.append(one.is_ready() ? names_of(one.found()) : "- ");
+    return e;
+  }
+};
+
+template <class Ends, bool HangsUp> struct poll_any_readable : poll_several {
+  static ending value() { return {"1: - readable - "}; }
+  static ending at_end() { return {HangsUp ? "1: - hang_up - " : value().text}; }
+  Ends ends;
+
+  poll_any_readable(io_multiplexer* m, script) {
+    silent.source.set_multiplexer(m);
+    ends.source.set_multiplexer(m);
+    each.emplace_back(silent.source, unio::readiness_set::readable);
+    each.emplace_back(ends.source, unio::readiness_set::readable);
+    each.emplace_back(silent.source, unio::readiness_set::none);
+  }
+  void make_ready() { put(ends.sink, text); }
+  void end() { ASSERT_TRUE(ends.sink.close()); }
+  void close() { ASSERT_TRUE(ends.source.close()); }
+};
+
+// One handle in several entries, for several things; and the handle that is closed is another one.
+struct poll_any_writable : poll_several {
+  static ending value() { return {"2: - writable - writable "}; }
+  unix_ends ends;
+  std::size_t filled = 0;
+
+  poll_any_writable(io_multiplexer* m, script) {
+    silent.source.set_multiplexer(m);
+    ends.sink.set_multiplexer(m);
+    filled = fill(ends.sink, ends.source);
+    each.emplace_back(silent.source, unio::readiness_set::readable);
+    auto const both = unio::readiness_set::readable | unio::readiness_set::writable;
+    each.emplace_back(ends.sink, both);
+    each.emplace_back(ends.sink, unio::readiness_set::readable);
+    each.emplace_back(ends.sink, both | unio::readiness_set::exceptional);
+  }
+  void make_ready() {
+    EXPECT_EQ(take(ends.source, filled).size(), filled);
+    filled = 0;
+  }
+  void close() { ASSERT_TRUE(silent.source.close()); }
+};
+
 // A word in memory of its own.
 class mapped_word {
  public:
@@ -225,6 +279,9 @@ std::vector<test::row> test::waiting_rows() {
       row_of<wait_readable<pipe_ends, true>>("wait_ready_readable_pipe"),
       row_of<wait_readable<tcp_ends, false>>("wait_ready_readable_tcp_socket"),
       row_of<wait_writable>("wait_ready_writable_pipe"),
+      row_of<poll_any_readable<pipe_ends, true>>("poll_any_readable_pipe"),
+      row_of<poll_any_readable<tcp_ends, false>>("poll_any_readable_tcp_socket"),
+      row_of<poll_any_writable>("poll_any_writable"),
       row_of<wait_on_word<unio::futex_scope::this_process>>("wait_on_word"),
       row_of<wait_on_word<unio::futex_scope::processes>>("wait_on_shared_word"),
       row_of<wait_on_read_only_word>("wait_on_read_only_word"),

@@ -9,6 +9,7 @@
 #include <unio/buffer_pool.hpp>
 #include <unio/connect.hpp>
 #include <unio/link.hpp>
+#include <unio/poll_any.hpp>
 #include <unio/timer_handle.hpp>
 
 #include <latch>
@@ -466,6 +467,22 @@ TEST_P(hand_over, a_chain_ends_with_its_thread_or_has_ended) {
     l.join();
     run_to_the_end(*m);
     op.expect_ended_with(condition::canceled);
+  });
+}
+
+TEST_P(hand_over, a_wait_for_several_handles_ends_with_its_thread_or_has_ended) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    connection a(*m), b(*m);
+    unio::poll_entry each[] = {{a.ends.first, unio::readiness_set::readable},
+                               {b.ends.first, unio::readiness_set::readable}};
+    watched op{unio::async_poll_any(each)};
+    leaver l(*m, [&] { op.start(); });
+    b.write();
+    l.join();
+    run_to_the_end(*m);
+    op.expect_ended_once();
+    require(op.error ? op.error == condition::canceled : each[1].is_ready(), "it says what it has found");
   });
 }
 

@@ -1,15 +1,18 @@
 // unio/extend/operation_faces.hpp: what a driver knows of an operation, and what it keeps in it.
 //
 //   readiness, handle_kind    what operations wait for, and on what
+//   readiness_set             the same of a descriptor, as a set
 //   driver::operation_faces   the functions through which a driver runs an operation
 //   driver::place             where an operation is
 //   driver::operation_links   what a driver keeps in an operation
 //
-// For those who write an operation or a driver. Programs need `readiness`, for poll(), and nothing else.
+// For those who write an operation or a driver. Programs need the first and the third, for poll() and
+// poll_any(), and nothing else.
 
 #pragma once
 
 #include <unio/config.hpp>
+#include <unio/detail/flag_set.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +65,18 @@ enum class readiness : std::uint8_t {
 constexpr bool waits_for_descriptor(readiness r) noexcept {
   return r == readiness::readable || r == readiness::writable || r == readiness::exceptional;
 }
+
+/// What a descriptor is waited for, or is ready for, as poll(2) means it. A set: combine with |, ask with
+/// has(). Thread safety: a value. Cost: none.
+enum class readiness_set : std::uint8_t {
+  none = 0,
+  readable = 1,    ///< POLLIN: a read would not wait. Also at the end of a stream, and for a connection
+  writable = 2,    ///< POLLOUT: a write would not wait. Also when a connection is made, or was refused
+  exceptional = 4, ///< POLLPRI: urgent data, a changed file of cgroup or sysfs
+  error = 8,       ///< POLLERR: waited for in any case
+  hang_up = 16,    ///< POLLHUP: waited for in any case
+};
+template <> inline constexpr bool detail::is_flag_set<readiness_set> = true;
 
 namespace driver {
 
@@ -158,8 +173,11 @@ struct operation_faces {
   void (*for_each_descriptor)(io_operation const&, void (*f)(int fd, void* context), void* context) = nullptr;
   /// The time that it waits for, if it does: steady clock, ns.
   std::int64_t (*moment)(io_operation const&) noexcept = nullptr;
-  /// If it is made of other operations: the one that runs.
+  /// If it is made of other operations: the one that runs; of several, the one that is best looked at.
   io_operation& (*member)(io_operation&) noexcept = nullptr;
+  /// All of them run at the same time, so that a blocking call has a multiplexer run the whole. Otherwise it
+  /// makes a blocking call of each.
+  bool members_together = false;
   /// Whether performing it together with others that wait is cheaper than performing it at once: it rarely
   /// has to wait, or rarely has anything to do yet.
   bool (*goes_with_others)(io_operation const&) noexcept = nullptr;
