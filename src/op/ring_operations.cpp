@@ -30,6 +30,7 @@ constexpr char const no_tables[] = "no: descriptors are not registered with ring
 constexpr char const by_sleep[] = "no: deadlines bound the sleep in io_uring_enter(2)";
 constexpr char const by_rings[] = "no: a pool's buffers are in rings of their own";
 constexpr char const large[] = "no: needs a ring with large entries";
+constexpr char const by_posting[] = "no: post() rings a doorbell, which wakes as fast, on each driver";
 constexpr char const raw[] = "raw ring only";
 
 constexpr ring_use table[] = {
@@ -73,7 +74,7 @@ constexpr ring_use table[] = {
     {"MKDIRAT", no, by_workers},
     {"SYMLINKAT", no, by_workers},
     {"LINKAT", no, by_workers},
-    {"MSG_RING", no, raw},
+    {"MSG_RING", no, by_posting},
     {"FSETXATTR", no, by_workers},
     {"SETXATTR", no, by_workers},
     {"FGETXATTR", no, by_workers},
