@@ -98,8 +98,8 @@ unio::task<> echo_lent(unio::socket_handle s, unio::buffer_pool& pool) {
   for (;;) {
     const auto got = co_await s.co_receive(pool);
     if (!got || !*got) co_return;
-    const auto sent = co_await unio::co_write(s, unio::const_buffer(got->data(), got->size()));
-    if (!sent) co_return;
+    auto sending = unio::co_write(s, unio::const_buffer(got->data(), got->size()));
+    if (!co_await std::move(sending)) co_return;
   }
 }
 

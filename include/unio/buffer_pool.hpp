@@ -19,9 +19,11 @@
 namespace unio::inline v0_1 {
 
 class buffer_pool;
+class lent_buffer;
 namespace detail {
 class pool_state;
 pool_state* state_of(buffer_pool& pool) noexcept;
+lent_buffer lent_of(pool_state& pool, std::byte* buffer, std::size_t bytes) noexcept;
 } // namespace detail
 
 /// A buffer of a pool, and how many bytes of it are in use. Goes back to the pool when it is destroyed.
@@ -67,6 +69,7 @@ class UNIO_API lent_buffer {
 
  private:
   friend class detail::pool_state;
+  friend lent_buffer detail::lent_of(detail::pool_state&, std::byte*, std::size_t) noexcept;
   lent_buffer(detail::pool_state& pool, std::byte* data, std::size_t size) noexcept
       : pool_(&pool), data_(data), size_(size) {}
   void give_back() noexcept;
@@ -148,5 +151,9 @@ class UNIO_API buffer_pool {
 };
 
 inline detail::pool_state* detail::state_of(buffer_pool& pool) noexcept { return pool.state_; }
+/// Null: none.
+inline lent_buffer detail::lent_of(pool_state& pool, std::byte* buffer, std::size_t bytes) noexcept {
+  return buffer != nullptr ? lent_buffer(pool, buffer, bytes) : lent_buffer();
+}
 
 } // namespace unio

@@ -154,9 +154,9 @@ struct environment {
   stop_token stop;                       ///< whether they were asked to end
   io_multiplexer* multiplexer = nullptr; ///< runs the I/O of handles that have none; null: the thread's own
   frame_allocator* frames = nullptr;     ///< for coroutines with this as a parameter; null: the pool
-  /// Destroys the chain from its root, once it can no longer be resumed. Null: it has no owner.
-  void (*abandon)(environment const&) noexcept = nullptr;
-  void* root = nullptr; ///< for abandon()
+  /// Called without being run: destroys the chain from its root, once it can no longer be resumed. Null: it
+  /// has no owner.
+  work* root = nullptr;
 
   /// Coroutines with a parameter `environment const&` take their frames from `frames`.
   [[nodiscard]] frame_allocator* get_frame_allocator() const noexcept { return frames; }

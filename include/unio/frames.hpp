@@ -56,11 +56,12 @@ concept has_frame_allocator = requires(T& t) {
 
 /// The pool that frames come from by default, and the other blocks that unio needs per coroutine.
 ///
-/// Sizes          multiples of 64 bytes up to 1 KiB; from there up to 128 KiB eight sizes per doubling, so
-///                that less than an eighth of a block is unused; larger blocks come straight from the heap
+/// Sizes          multiples of 32 bytes, less 8, up to 1 KiB; from there up to 128 KiB eight sizes per
+///                doubling, so that less than an eighth of a block is unused; larger blocks come straight
+///                from the heap
 /// Thread safety  all of it from any thread; a block may be freed on another thread than its own
 /// Bounds         a thread keeps at most 64 free blocks of each size up to 1 KiB, and of each larger size 32
-///                KiB or two blocks, whichever is more: 4.3 MiB at most. The global pool holds at most 64
+///                KiB or two blocks, whichever is more: 4.9 MiB at most. The global pool holds at most 64
 ///                MiB. The rest goes back to the heap
 /// Cost           a few instructions; a lock once in 32 blocks up to 1 KiB that another thread frees
 class frame_pool {

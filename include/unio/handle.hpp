@@ -361,7 +361,24 @@ inline async_receive_many::async_receive_many(io_handle& h, buffer_pool& pool, u
 inline async_receive::result_type async_receive::result() noexcept {
   int const r = outcome_value();
   if (r < 0) return failed();
-  return {std::move(filled_), static_cast<std::size_t>(r)};
+  auto const bytes = static_cast<std::size_t>(r);
+  return {detail::lent_of(*pool_, std::exchange(filled_, nullptr), bytes), bytes};
+}
+inline async_receive::async_receive(async_receive&& other) noexcept
+    : io_operation(static_cast<io_operation&&>(other)),
+      pool_waiter(other),
+      pool_(other.pool_),
+      filled_(std::exchange(other.filled_, nullptr)) {}
+inline async_receive& async_receive::operator=(async_receive&& other) noexcept {
+  if (this == &other) return *this;
+  drop_filled();
+  io_operation::operator=(static_cast<io_operation&&>(other));
+  pool_ = other.pool_;
+  filled_ = std::exchange(other.filled_, nullptr);
+  return *this;
+}
+inline void async_receive::drop_filled() noexcept {
+  if (filled_ != nullptr) detail::lent_of(*pool_, std::exchange(filled_, nullptr), 0).reset();
 }
 inline failure async_read::failed_at_once(io_handle const& h, int native_code) noexcept {
   if (native_code == -static_cast<int>(std::errc::resource_unavailable_try_again)) [[likely]]

@@ -50,7 +50,6 @@ std::coroutine_handle<> run_on_base::go(std::coroutine_handle<> child, std::coro
   environment_.executor = there;
   if (io_multiplexer* const m = there.multiplexer(); m != nullptr) environment_.multiplexer = m;
   if (there == e.executor) return child;
-  environment_.abandon = &lost;
   environment_.root = this;
   // The task must be stoppable from here, and may then be waiting for anything.
   environment_.stop = stop_.get_token();
@@ -67,8 +66,8 @@ std::coroutine_handle<> run_on_base::child_ended() noexcept {
 }
 
 // The multiplexer there has ended and dropped the task, which will never be resumed.
-void run_on_base::lost(environment const& e) noexcept {
-  auto& self = *static_cast<run_on_base*>(e.root);
+void run_on_base::lost(work& w, bool) noexcept {
+  auto& self = static_cast<run_on_base&>(w);
   self.is_lost_ = true;
   resume(self.child_ended());
 }

@@ -12,7 +12,7 @@ void resumption::invoke(work& w, bool run) noexcept {
   auto& self = static_cast<resumption&>(w);
   if (run) return detail::resume(self.handle_);
   self.handle_ = nullptr;
-  if (environment const* const e = self.environment_; e != nullptr && e->abandon != nullptr) e->abandon(*e);
+  if (environment const* const e = self.environment_; e != nullptr && e->root != nullptr) (*e->root)(false);
 }
 
 void resumption::take_back(executor_ref e) noexcept {

@@ -44,11 +44,13 @@ class predictor {
 };
 
 struct descriptor {
-  io_operation* in_flight = nullptr; ///< operations on it, through operation_links::next_on_handle
-  std::uint32_t generation = 0;      ///< of the number, when the rest was learnt
+  io_operation* in_flight = nullptr;    ///< operations on it, through operation_links::next_on_handle
+  std::uint32_t generation : 31 = 0;    ///< of the number, when the rest was learnt
+  std::uint32_t registered : 1 = false; ///< epoll knows it, and says when it becomes ready
   predictor reading;
   predictor writing;
-  bool registered = false; ///< epoll knows it, and says when it becomes ready
+
+  static constexpr std::uint32_t all_generations = ~std::uint32_t{0} >> 1;
 
   predictor& direction_of(io_operation const& op) noexcept {
     direction flow = op.faces().flow;
@@ -73,6 +75,8 @@ struct descriptor {
   }
 };
 
+static_assert(sizeof(descriptor) == 16); // each connection has one
+
 /// Descriptors by number. Numbers above a million share entries with lower ones: what is kept is only ever a
 /// hint, or checked against the operation's own descriptor.
 class descriptor_table {
@@ -84,13 +88,13 @@ class descriptor_table {
     std::size_t const i = static_cast<std::uint32_t>(fd) & (entries_.size() - 1);
     if (i >= used_) used_ = i + 1;
     descriptor& d = entries_[i];
-    if (std::uint32_t const g = sys::generation(fd); d.generation != g) [[unlikely]] {
+    if (std::uint32_t const g = generation_of(fd); d.generation != g) [[unlikely]] {
       // The number stands for something else than when we last looked. Operations that are still in flight on
       // it (a clash of numbers above a million) stay listed.
       io_operation* const in_flight = d.in_flight;
       d = descriptor{};
       d.in_flight = in_flight;
-      d.generation = g;
+      d.generation = g & descriptor::all_generations;
     }
     return &d;
   }
@@ -102,7 +106,7 @@ class descriptor_table {
     if (i >= used_) [[unlikely]]
       return nullptr;
     descriptor& d = entries_[i];
-    return d.generation == sys::generation(fd) ? &d : nullptr;
+    return d.generation == generation_of(fd) ? &d : nullptr;
   }
 
   template <class F> void for_each(F f) {
@@ -111,6 +115,10 @@ class descriptor_table {
   }
 
  private:
+  static std::uint32_t generation_of(int fd) noexcept {
+    return sys::generation(fd) & descriptor::all_generations;
+  }
+
   descriptor none_;      // operations without a descriptor
   std::size_t used_ = 0; // entries from here on were never looked at
   sys::reservation<descriptor, sys::descriptor_table_size> entries_;

@@ -4,6 +4,7 @@
 #include "sys/fork.hpp"
 
 #include <unio/buffer_pool.hpp>
+#include <unio/detail/operations.hpp>
 #include <unio/error.hpp>
 #include <unio/multiplexer.hpp>
 
@@ -163,11 +164,11 @@ void pool_state::give_back(std::byte* buffer) noexcept {
   lock_.lock();
   if (pool_waiter* const w = first_; w != nullptr && lent() <= count_) [[unlikely]] {
     unlink(*w);
-    w->is_posted = w->runs != nullptr;
-    w->granted.store(buffer, std::memory_order_release);
+    w->is_posted = !w->blocks;
+    w->grant(buffer);
     // Under the lock: an operation that ends finds itself queued here, or posted.
     if (w->is_posted) {
-      w->runs->post(*w);
+      static_cast<async_receive&>(*w).multiplexer()->post(*w);
     } else {
       w->woken.store(1, std::memory_order_release);
       sys::futex(reinterpret_cast<std::uint32_t*>(&w->woken), FUTEX_WAKE_PRIVATE, 1, nullptr);
@@ -187,19 +188,23 @@ bool pool_state::enqueue(pool_waiter& w) noexcept {
   if (has_one()) return false;   // then none waits
   if (has_ended()) return false; // none will come back: the next attempt reports that
   ++waits_;
-  w.granted.store(nullptr, std::memory_order_relaxed);
   w.woken.store(0, std::memory_order_relaxed);
-  w.next_waiter = nullptr;
-  w.previous_waiter = last_;
-  (last_ != nullptr ? last_->next_waiter : first_) = &w;
+  w.stand_behind(last_);
+  w.next = nullptr;
+  if (last_ != nullptr) {
+    last_->next = &w;
+  } else {
+    first_ = &w;
+  }
   last_ = &w;
   return true;
 }
 
 bool pool_state::dequeue(pool_waiter& w) noexcept {
   std::lock_guard const lock(lock_);
-  if (w.granted.load(std::memory_order_relaxed) != nullptr) return false;
+  if (w.is_granted()) return false;
   unlink(w);
+  w.leave();
   return true;
 }
 
@@ -270,8 +275,18 @@ std::byte* pool_state::lend_filled(driver::buffer_slots& slots, unsigned slot, s
 }
 
 void pool_state::unlink(pool_waiter& w) noexcept {
-  (w.previous_waiter != nullptr ? w.previous_waiter->next_waiter : first_) = w.next_waiter;
-  (w.next_waiter != nullptr ? w.next_waiter->previous_waiter : last_) = w.previous_waiter;
+  pool_waiter* const before = w.previous_waiter();
+  pool_waiter* const after = w.next_waiter();
+  if (before != nullptr) {
+    before->next = after;
+  } else {
+    first_ = after;
+  }
+  if (after != nullptr) {
+    after->stand_behind(before);
+  } else {
+    last_ = before;
+  }
 }
 
 } // namespace detail

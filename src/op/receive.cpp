@@ -35,7 +35,7 @@ namespace unio::inline v0_1 {
 namespace {
 
 void begin(io_operation& op) noexcept {
-  op::access::filled(op).reset(); // of a run whose result was not asked for
+  op::access::set_filled(op, nullptr); // that of a run whose result was not asked for goes back
   op::access::receive_waits_for(op) = readiness::readable;
   op::access::waiter(op).arrived = {};
 }
@@ -65,9 +65,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
 
 readiness wants(io_operation const& op) noexcept { return op::access::receive_waits_for(op); }
 
-std::byte* granted(io_operation& op) noexcept {
-  return op::access::waiter(op).granted.exchange(nullptr, std::memory_order_acquire);
-}
+std::byte* granted(io_operation& op) noexcept { return op::access::waiter(op).take_granted(); }
 
 int read_into(io_operation& op, std::byte* buffer) noexcept {
   return op::read_stream(op.fd(), op.kind(), {buffer, std::min(op::access::pool(op).size(), op::max_bytes)});
@@ -111,7 +109,7 @@ int take_arrived(io_operation& op, bool in_any_case) noexcept {
   driver::buffer_slots::filled const was = a.slots->in(a.first);
   std::byte* const buffer = pool.lend_filled(*a.slots, a.first, granted(op), in_any_case);
   if (buffer == nullptr) return 0;
-  op::access::filled(op) = pool.lend(buffer, was.bytes);
+  op::access::set_filled(op, buffer);
   if (a.first == a.last) a.slots = nullptr;
   a.first = was.next;
   return static_cast<int>(was.bytes);
@@ -147,7 +145,7 @@ int perform(io_operation& op, attempt) noexcept {
   }
   int const r = read_into(op, buffer);
   if (r > 0) {
-    op::access::filled(op) = pool.lend(buffer, static_cast<std::size_t>(r));
+    op::access::set_filled(op, buffer);
   } else {
     pool.give_back(buffer);
   }
@@ -174,19 +172,17 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
   return outcome::more;
 }
 
-void reclaim(io_operation& op) noexcept { op::access::filled(op).reset(); }
+void reclaim(io_operation& op) noexcept { op::access::set_filled(op, nullptr); }
 
 // ---- the queue for a buffer
 
 bool enqueue(io_operation& op) noexcept {
   detail::pool_waiter& w = op::access::waiter(op);
-  w.runs = op.multiplexer();
+  w.blocks = false;
   return op::access::pool(op).enqueue(w);
 }
 
-bool is_granted(io_operation const& op) noexcept {
-  return op::access::waiter(op).granted.load(std::memory_order_acquire) != nullptr;
-}
+bool is_granted(io_operation const& op) noexcept { return op::access::waiter(op).is_granted(); }
 
 void leave(io_operation& op) noexcept {
   detail::pool_waiter& w = op::access::waiter(op);
@@ -198,7 +194,7 @@ void leave(io_operation& op) noexcept {
 // millisecond.
 void block(io_operation& op, std::int64_t until) noexcept {
   detail::pool_waiter& w = op::access::waiter(op);
-  w.runs = nullptr;
+  w.blocks = true;
   if (!op::access::pool(op).enqueue(w)) return;
   while (!is_granted(op)) {
     std::int64_t const left = until == deadline::forever ? deadline::forever : until - sys::steady_now();

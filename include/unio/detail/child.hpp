@@ -63,11 +63,7 @@ template <class Of, class Executor, class T> class root : public child<Of, task<
       : child<Of, task<T>>(std::move(t)),
         work(&begin_posted),
         executor_(std::move(e)),
-        environment_{.executor = executor_,
-                     .stop = std::move(stop),
-                     .frames = frames,
-                     .abandon = &abandon,
-                     .root = this} {
+        environment_{.executor = executor_, .stop = std::move(stop), .frames = frames, .root = this} {
     environment_.multiplexer = environment_.executor.multiplexer();
   }
 
@@ -88,9 +84,6 @@ template <class Of, class Executor, class T> class root : public child<Of, task<
     auto& self = static_cast<root&>(w);
     if (!run) return static_cast<Of&>(self).dropped();
     static_cast<Of&>(self).begin();
-  }
-  static void abandon(environment const& e) noexcept {
-    static_cast<Of&>(*static_cast<root*>(e.root)).dropped();
   }
 };
 

@@ -16,10 +16,13 @@
 namespace unio::inline v0_1 {
 namespace detail {
 
-inline constexpr std::size_t frame_step = 64; // sizes up to frame_small: multiples of this
-inline constexpr std::size_t frame_small = 1024;
+// Sizes up to frame_small are multiples of the step, less the word that malloc keeps with each block: so none
+// of its pieces, which are multiples of 16, has a part that is never used.
+inline constexpr std::size_t frame_step = 32;
+inline constexpr std::size_t frame_word = sizeof(std::size_t);
+inline constexpr std::size_t frame_small_sizes = 33;
+inline constexpr std::size_t frame_small = frame_small_sizes * frame_step - frame_word;
 inline constexpr std::size_t frame_large = 128 * 1024; // sizes up to this: eight to a doubling
-inline constexpr std::size_t frame_small_sizes = frame_small / frame_step;
 inline constexpr std::size_t frame_sizes = frame_small_sizes + 8 * 7;
 
 // The four highest bits of size - 1 are 1xxx: xxx selects one of the eight sizes, the number of bits below
@@ -28,12 +31,12 @@ inline constexpr std::size_t frame_first_below = 7;
 
 constexpr std::size_t frame_size_index(std::size_t size) noexcept {
   if (size <= frame_small) [[likely]]
-    return (size + frame_step - 1) / frame_step - (size != 0);
+    return (size + frame_word + frame_step - 1) / frame_step - 1;
   std::size_t const below = static_cast<std::size_t>(std::bit_width(size - 1)) - 4;
   return frame_small_sizes + 8 * (below - frame_first_below) + ((size - 1) >> below) - 8;
 }
 constexpr std::size_t frame_size_of(std::size_t index) noexcept {
-  if (index < frame_small_sizes) return (index + 1) * frame_step;
+  if (index < frame_small_sizes) return (index + 1) * frame_step - frame_word;
   std::size_t const beyond = index - frame_small_sizes;
   return (9 + beyond % 8) << (frame_first_below + beyond / 8);
 }

@@ -206,6 +206,9 @@ class UNIO_API async_receive : public io_operation,
   using result_type = io_result<lent_buffer>;
   async_receive() noexcept : pool_waiter(&was_granted) {}
   async_receive(io_handle& h, buffer_pool& pool, unio::deadline d = {}) noexcept;
+  async_receive(async_receive&& other) noexcept;
+  async_receive& operator=(async_receive&& other) noexcept;
+  ~async_receive() { drop_filled(); }
   /// Once: the buffer is the caller's from then on.
   [[nodiscard]] result_type result() noexcept;
 
@@ -215,11 +218,12 @@ class UNIO_API async_receive : public io_operation,
 
  private:
   friend struct detail::operation_access;
+  friend class detail::pool_state;
   static void was_granted(work& w, bool run) noexcept;
+  void drop_filled() noexcept;
 
   detail::pool_state* pool_ = nullptr;
-  lent_buffer filled_; // until result() takes it
-  readiness waits_for_ = readiness::readable;
+  std::byte* filled_ = nullptr; // a buffer, as far as the outcome says, until result() takes it
 };
 
 class UNIO_API async_receive_many : public async_receive {

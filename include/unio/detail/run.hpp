@@ -69,7 +69,7 @@ class async_root final : public root<async_root<Executor, T, Handler>, Executor,
   void dropped() noexcept { delete this; }
 
  private:
-  Handler handler_;
+  [[no_unique_address]] Handler handler_;
 };
 
 /// `m`, if this thread should run it while it waits, and can; null if not.
@@ -101,11 +101,12 @@ class waited_root final : public root<waited_root<Executor, T>, Executor, T> {
 };
 
 /// Awaits a task on another executor: the part without the executor and the value.
-class run_on_base : protected away {
+class run_on_base : protected away, private work {
  public:
   UNIO_API std::coroutine_handle<> child_ended() noexcept;
 
  protected:
+  run_on_base() noexcept : work(&lost) {}
   /// `child` is prepared with environment_.
   UNIO_API std::coroutine_handle<> go(std::coroutine_handle<> child, std::coroutine_handle<> h,
                                       environment const& e, executor_ref there) noexcept;
@@ -117,7 +118,7 @@ class run_on_base : protected away {
   environment environment_; // the task's
 
  private:
-  static void lost(environment const& e) noexcept;
+  static void lost(work& w, bool run) noexcept; // never run
 
   std::coroutine_handle<> caller_;
   bool is_lost_ = false; // the task never ended: its multiplexer did
