@@ -14,7 +14,7 @@
 #pragma once
 
 #include <unio/buffer.hpp>
-#include <unio/detail/call_operation.hpp>
+#include <unio/detail/declared.hpp>
 #include <unio/metadata.hpp>
 #include <unio/path_view.hpp>
 
@@ -85,27 +85,27 @@ class attribute_names {
 /// Errors        ENODATA: there is none of that name. ERANGE: the buffer is too small, and then
 ///               bytes_transferred() is the size that it has. It may have changed since: a value that has
 ///               become small enough meanwhile is read
-UNIO_CALL_OF_HANDLE_OR_NAME(get_attribute, detail::filled_or_needed<mutable_buffer>, handle,
-                            ((last_link, how)), (path_view, attribute), (mutable_buffer, into))
+UNIO_OPERATION_ON_HANDLE_OR_NAME(get_attribute, detail::filled_or_needed<mutable_buffer>, handle,
+                                 ((last_link, how)), (path_view, attribute), (mutable_buffer, into))
 
 /// Sets an attribute.
 ///
 /// Returns       nothing
 /// Errors        EEXIST, ENODATA as the mode says; ENOSPC, EDQUOT; E2BIG, ERANGE: value or name too long
-UNIO_CALL_OF_HANDLE_OR_NAME(set_attribute, void, handle, ((last_link, how)), (path_view, attribute),
-                            (const_buffer, value), (attribute_mode, mode))
+UNIO_OPERATION_ON_HANDLE_OR_NAME(set_attribute, void, handle, ((last_link, how)), (path_view, attribute),
+                                 (const_buffer, value), (attribute_mode, mode))
 
 /// Lists the names of the attributes.
 ///
 /// Returns       the names, as views of the buffer
 /// Errors        ERANGE as async_get_attribute
-UNIO_CALL_OF_HANDLE_OR_NAME(list_attributes, detail::filled_or_needed<attribute_names>, handle,
-                            ((last_link, how)), (mutable_buffer, into))
+UNIO_OPERATION_ON_HANDLE_OR_NAME(list_attributes, detail::filled_or_needed<attribute_names>, handle,
+                                 ((last_link, how)), (mutable_buffer, into))
 
 /// Removes an attribute.
 ///
 /// Returns       nothing
 /// Errors        ENODATA: there is none of that name
-UNIO_CALL_OF_HANDLE_OR_NAME(remove_attribute, void, handle, ((last_link, how)), (path_view, attribute))
+UNIO_OPERATION_ON_HANDLE_OR_NAME(remove_attribute, void, handle, ((last_link, how)), (path_view, attribute))
 
 } // namespace unio

@@ -9,12 +9,14 @@
 #pragma once
 
 #include <unio/detail/datagram_operations.hpp>
-#include <unio/handle.hpp>
-#include <unio/socket_options.hpp>
+#include <unio/socket_handle.hpp>
+
+#include <span>
 
 namespace unio::inline v0_1 {
 
 struct datagram_pair;
+class datagram_handle;
 
 /// Receives one datagram, or several that the kernel has joined (datagram_options::gro).
 ///
@@ -34,7 +36,8 @@ struct datagram_pair;
 /// Runs as       io_uring RECVMSG (with datagram_options::errors: POLL_ADD, then recvmsg(2)) · epoll:
 ///               recvmsg(2) on readiness · blocking the same
 /// Source        recvmsg(2), ip(7), ipv6(7), udp(7), unix(7)
-class async_receive_from;
+UNIO_OPERATION(receive_from, detail::with<detail::message_state<256>>::yields<detail::moved<mutable_buffers>>,
+               (datagram_handle&, h), (mutable_buffers, into), (datagram_info&, info))
 
 /// Sends one datagram, or, where `how.segment` is set, the bytes cut into datagrams of that size.
 ///
@@ -54,7 +57,8 @@ class async_receive_from;
 /// Runs as       io_uring SENDMSG · sendmsg(2) on readiness. A Unix datagram to an address other than its
 ///               peer's is tried again after a pause if that one's queue is full: nothing announces room
 /// Source        sendmsg(2), udp(7) (UDP_SEGMENT), ip(7), ipv6(7)
-class async_send_to;
+UNIO_OPERATION(send_to, detail::with<detail::message_state<128>>::yields<detail::moved<const_buffers>>,
+               (datagram_handle&, h), (send_description const&, how), (const_buffers, bytes))
 
 /// Receives as many datagrams as there are, at least one, at most as many as the batch has elements.
 ///
@@ -67,7 +71,8 @@ class async_send_to;
 /// Cost          no allocation; one system call for each 32 datagrams
 /// Runs as       recvmmsg(2), never with its own timeout, on readiness
 /// Source        recvmmsg(2)
-class async_receive_batch;
+UNIO_OPERATION(receive_batch, detail::with<detail::datagram_state>::yields<detail::counted>,
+               (datagram_handle&, h), (std::span<received_datagram>, batch))
 
 /// Sends the datagrams of a batch in order.
 ///
@@ -80,7 +85,8 @@ class async_receive_batch;
 /// Cost          no allocation; one system call for each 32 elements, however many segments these have
 /// Runs as       sendmmsg(2) on readiness; otherwise as async_send_to
 /// Source        sendmmsg(2)
-class async_send_batch;
+UNIO_OPERATION(send_batch, detail::with<detail::datagram_state>::yields<detail::counted>,
+               (datagram_handle&, h), (std::span<datagram_to_send>, batch))
 
 /// Takes the oldest report of a datagram that did not arrive.
 ///
@@ -90,7 +96,7 @@ class async_send_batch;
 ///               until it is taken, a receive that has to wait tries again after pauses of some milliseconds
 /// Runs as       recvmsg(2) with MSG_ERRQUEUE when there is an exceptional condition
 /// Source        ip(7), IP_RECVERR; ipv6(7)
-class async_receive_error;
+UNIO_OPERATION(receive_error, datagram_error, (datagram_handle&, h))
 
 /// What a socket is asked to report with each datagram, and how it shares its address. What the kernel does
 /// not know is left out and not reported (gro, ecn, timestamps). Unix sockets have only `sequenced`.
@@ -192,12 +198,8 @@ class UNIO_API datagram_handle : public handle {
   result<void> multicast_interface(std::uint32_t interface) noexcept;
 
  private:
-  friend class async_receive_from;
-  friend class async_send_to;
-  friend class async_receive_batch;
-  friend class async_send_batch;
-  friend class async_receive_error;
-  friend class async_accept_sequenced;
+  friend struct detail::datagram_state;
+  friend struct detail::opened<datagram_handle>;
   friend struct testing::handle_maker;
   datagram_handle(int fd, address_family family) noexcept
       : handle(fd, handle_kind::datagram_socket), family_(family) {}
@@ -213,13 +215,6 @@ struct datagram_pair {
   datagram_handle second;
 };
 
-UNIO_SENDER_FORMS(async_receive_from, (datagram_handle&, h), (mutable_buffers, into), (datagram_info&, info))
-UNIO_SENDER_FORMS(async_send_to, (datagram_handle&, h), (send_description const&, how),
-                  (const_buffers, bytes))
-UNIO_SENDER_FORMS(async_receive_batch, (datagram_handle&, h), (std::span<received_datagram>, batch))
-UNIO_SENDER_FORMS(async_send_batch, (datagram_handle&, h), (std::span<datagram_to_send>, batch))
-UNIO_SENDER_FORMS(async_receive_error, (datagram_handle&, h))
+inline detail::datagram_state::datagram_state(datagram_handle const& h) noexcept : family(h.family_) {}
 
 } // namespace unio
-
-#include <unio/detail/datagram_handle.hpp>

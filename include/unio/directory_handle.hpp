@@ -10,6 +10,8 @@
 
 namespace unio::inline v0_1 {
 
+class directory_handle;
+
 /// Lists the next entries of a directory.
 ///
 /// Effects       fills the buffer with entries, until it has no room for one more or the directory ends. What
@@ -26,8 +28,8 @@ namespace unio::inline v0_1 {
 ///               where the directory ends, three at its beginning
 /// Runs as       getdents64(2) on a thread that may block
 /// Source        FEATURES H-07; getdents64(2)
-UNIO_CALL_OPERATION(read_directory, directory_listing, (directory_handle const&, h), (mutable_buffer, buffer),
-                    (directory_filter, filter, = {}))
+UNIO_OPERATION(read_directory, directory_listing, (directory_handle const&, h), (mutable_buffer, buffer),
+               (directory_filter, filter, = {}))
 
 /// A directory. It reads on where the last read has ended. As a path_handle, which it is, it anchors names.
 ///
@@ -76,8 +78,8 @@ class UNIO_API directory_handle : public path_handle {
 ///               made stays
 /// Buffers       `name` must live until it has finished
 /// Cost          see async_open_path
-UNIO_CALL_VERB(open_directory, detail::opened<directory_handle>, (path_handle const&, base),
-               (path_view, name), (handle::creation, c, = handle::creation::open_existing),
-               (handle::flag, f, = handle::flag::none))
+UNIO_OPERATION_AND_VERB(open_directory, detail::opened<directory_handle>, (path_handle const&, base),
+                        (path_view, name), (handle::creation, c, = handle::creation::open_existing),
+                        (handle::flag, f, = handle::flag::none))
 
 } // namespace unio

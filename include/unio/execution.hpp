@@ -55,6 +55,11 @@ template <class Sender> class sender_awaitable;
 template <class Sender>
 concept only_a_sender = ex::sender<std::remove_cvref_t<Sender>> &&
                         !requires(Sender&& s) { awaiter_of(static_cast<Sender&&>(s)).await_resume(); };
+template <class Operation, class Result> void yields_many(operation_with<Operation, repeated<Result>> const&);
+/// An operation that is a sender, and no more than that.
+template <class Sender>
+concept yields_once =
+    std::derived_from<Sender, standard_sender<Sender>> && !requires(Sender& s) { yields_many<Sender>(s); };
 } // namespace detail
 
 /// A task as a sender.
@@ -116,11 +121,11 @@ auto sync_wait(Sender&& sender, run_options const& options = {});
 /// Cancellation  by the receiver's stop token, from any thread
 /// Cost          no allocation; no lock but the stop token's
 template <class Sender>
-  requires std::derived_from<Sender, unio::detail::standard_sender<Sender>>
+  requires unio::detail::yields_once<Sender>
 inline constexpr bool unio::detail::ex::enable_sender<Sender> = true;
 /// As the operation itself, which is always atomic where it has to be.
 template <class Sender>
-  requires std::derived_from<Sender, unio::detail::standard_sender<Sender>>
+  requires unio::detail::yields_once<Sender>
 inline constexpr bool unio::detail::ex::enable_sender<unio::detail::atomic_form<Sender>> = true;
 template <class Sender>
 inline constexpr bool unio::detail::ex::enable_sender<unio::io_awaitable<Sender>> = false;

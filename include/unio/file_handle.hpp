@@ -127,10 +127,10 @@ template <> struct opened<file_handle> {
 ///               at once. A FUSE server is then waited for, as by a ring: not to be done on its own thread
 /// Runs as       openat2(2) with RESOLVE_CACHED where it may; otherwise openat(2), openat2(2) on a thread
 ///               that may block, on every driver, because a ring gives it to a thread of the kernel
-UNIO_CALL_VERB(open, detail::opened_as<file_handle>, (path_handle const&, base), (path_view, name),
-               (handle::mode, m, = handle::mode::read),
-               (handle::creation, c, = handle::creation::open_existing),
-               (handle::caching, k, = handle::caching::all), (handle::flag, f, = handle::flag::none))
+UNIO_OPERATION_AND_VERB(open, detail::opened_as<file_handle>, (path_handle const&, base), (path_view, name),
+                        (handle::mode, m, = handle::mode::read),
+                        (handle::creation, c, = handle::creation::open_existing),
+                        (handle::caching, k, = handle::caching::all), (handle::flag, f, = handle::flag::none))
 
 /// As file_handle::file, as D2052R0 §4.1 spells it.
 [[nodiscard]] inline result<file_handle> file(path_handle const& base, path_view name,

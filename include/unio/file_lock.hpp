@@ -44,9 +44,6 @@
 namespace unio::inline v0_1 {
 
 class file_handle;
-namespace detail {
-class lock_operation;
-}
 
 /// Shared locks do not exclude each other, and need a readable handle; exclusive locks need a writable one.
 enum class lock_kind : std::uint8_t { shared, exclusive };
@@ -117,11 +114,10 @@ class UNIO_API file_lock {
 /// Runs as       F_OFD_SETLK, retried, on every driver: rings have no operation for it, and no thread is
 ///               occupied · blocking without a deadline F_OFD_SETLKW
 /// Source        fcntl(2), "Open file description locks"
-class async_lock_range;
+UNIO_OPERATION(lock_range, file_lock, (file_handle&, h), (extent_type, offset), (extent_type, bytes),
+               (lock_kind, how))
 
 /// Locks the whole file, however long it is or becomes. Otherwise as async_lock_range.
-class async_lock_file;
+UNIO_OPERATION(lock_file, file_lock, (file_handle&, h), (lock_kind, how))
 
 } // namespace unio
-
-#include <unio/detail/file_lock.hpp>

@@ -84,7 +84,8 @@ struct io_alignment {
 /// Errors        EFBIG, EINVAL, EPERM as ftruncate(2); condition::timed_out, would_block, canceled: not begun
 /// Runs as       ftruncate(2) on a thread that may block. A mapped file's map follows
 /// Source        FEATURES H-04, L-02; ftruncate(2)
-class async_truncate;
+UNIO_OPERATION(truncate, detail::with<detail::referred<io_handle>>::yields<extent_type>, (io_handle&, h),
+               (extent_type, size))
 
 /// The length of a file.
 ///
@@ -93,7 +94,7 @@ class async_truncate;
 ///               another machine
 /// Runs as       statx(2) at once for a file on a local device, otherwise on a thread that may block
 /// Source        FEATURES H-04; statx(2)
-UNIO_CALL_OPERATION(maximum_extent, extent_type, (io_handle&, h))
+UNIO_OPERATION(maximum_extent, extent_type, (io_handle&, h))
 
 /// Makes `bytes` from `offset` read as zero and gives their storage back if the filesystem can; otherwise
 /// writes zeros. The length does not change.
@@ -102,7 +103,7 @@ UNIO_CALL_OPERATION(maximum_extent, extent_type, (io_handle&, h))
 ///               was opened for appending
 /// Runs as       fallocate(2), pwritev2(2) on a thread that may block
 /// Source        FEATURES H-04, L-02; fallocate(2)
-UNIO_CALL_OPERATION(zero, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes))
+UNIO_OPERATION(zero, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes))
 
 /// Keeps storage for `bytes` from `offset` on, so that writing there finds space. Never emulated: where the
 /// filesystem cannot, nothing is written.
@@ -110,16 +111,16 @@ UNIO_CALL_OPERATION(zero, void, (io_handle&, h), (extent_type, offset), (extent_
 /// Errors        ENOSPC, EFBIG, EOPNOTSUPP, EINVAL for no bytes, as fallocate(2)
 /// Runs as       fallocate(2) on a thread that may block
 /// Source        FEATURES L-02; fallocate(2)
-UNIO_CALL_OPERATION(allocate, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes),
-                    (allocation, how))
+UNIO_OPERATION(allocate, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes),
+               (allocation, how))
 
 /// Tells the kernel how a range (of 0 bytes: to the end) will be used.
 ///
 /// Errors        EINVAL, ESPIPE as posix_fadvise(2)
 /// Runs as       posix_fadvise(2), at once unless it starts or ends I/O (will_need, dont_need)
 /// Source        FEATURES L-02; posix_fadvise(2)
-UNIO_CALL_OPERATION(advise, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes),
-                    (access_advice, what))
+UNIO_OPERATION(advise, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes),
+               (access_advice, what))
 
 /// Starts writing what is cached of a range (of 0 bytes: to the end) to the device, and does not wait for it.
 /// Nothing is durable afterwards, whatever it says: that is what barrier is for.
@@ -127,7 +128,7 @@ UNIO_CALL_OPERATION(advise, void, (io_handle&, h), (extent_type, offset), (exten
 /// Errors        EIO, ENOSPC, ESPIPE as sync_file_range(2)
 /// Runs as       sync_file_range(2) on a thread that may block
 /// Source        FEATURES L-02; sync_file_range(2)
-UNIO_CALL_OPERATION(write_back, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes))
+UNIO_OPERATION(write_back, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes))
 
 /// Finds the parts of a file that hold data, from `from` on; what is between them reads as zero. A
 /// filesystem that cannot tell has data everywhere.
@@ -142,8 +143,8 @@ UNIO_CALL_OPERATION(write_back, void, (io_handle&, h), (extent_type, offset), (e
 /// Runs as       lseek(2) on a description of its own, on a thread that may block; where none is opened (no
 ///               /proc, may not be read, another description has a lock on the file) data is everywhere
 /// Source        FEATURES H-04; lseek(2)
-UNIO_CALL_OPERATION(extents, detail::filled<std::span<file_extent>>, (io_handle&, h),
-                    (std::span<file_extent>, into), (extent_type, from))
+UNIO_OPERATION(extents, detail::filled<std::span<file_extent>>, (io_handle&, h),
+               (std::span<file_extent>, into), (extent_type, from))
 
 /// Makes `bytes` of another file from `to_offset` on the same as those of this one from `offset` on (as far
 /// as it has so many). What are holes here are holes there.

@@ -41,7 +41,8 @@ extern UNIO_API driver::operation_faces const wait_ready_faces;
 /// Runs as       epoll_ctl(2), epoll_wait(2) on the handle's own epoll, whose readiness io_uring learns by
 ///               POLL_ADD. In a simulation poll(2) from time to time, of readable and writable
 /// Source        poll(2), epoll(7)
-class UNIO_API async_wait_ready : public io_operation, public detail::standard_sender<async_wait_ready> {
+class UNIO_API async_wait_ready : public detail::operation_on,
+                                  public detail::standard_sender<async_wait_ready> {
  public:
   using result_type = io_result<readiness_set>;
   async_wait_ready() = default;
@@ -100,8 +101,6 @@ class UNIO_API foreign_handle : public handle {
 UNIO_SENDER_FORMS(async_wait_ready, (foreign_handle&, h), (readiness_set, what))
 
 inline async_wait_ready::async_wait_ready(foreign_handle& h, readiness_set what, unio::deadline d) noexcept
-    : io_operation(detail::wait_ready_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      foreign_(h.watched()),
-      what_(what) {}
+    : operation_on(detail::wait_ready_faces, h, d), foreign_(h.watched()), what_(what) {}
 
 } // namespace unio

@@ -88,7 +88,7 @@ struct word_waiter : work {
 ///               where neither is there, where the 2,032 places are taken, and in a simulation: a look every
 ///               1, 2, 4, then 8 ms · blocking futex(2)
 /// Source        FEATURES L-02; futex(2), FUTEX_WAIT_BITSET; futex_waitv(2)
-class UNIO_API async_wait_on : public io_operation,
+class UNIO_API async_wait_on : public detail::operation_on,
                                public detail::standard_sender<async_wait_on>,
                                private detail::word_waiter {
  public:
@@ -146,7 +146,6 @@ class UNIO_API futex {
 UNIO_SENDER_FORMS(async_wait_on, (futex const&, word), (std::uint32_t, expected))
 
 inline async_wait_on::async_wait_on(futex const& f, std::uint32_t expected, unio::deadline d) noexcept
-    : io_operation(detail::wait_on_faces, handle_kind::none, -1, f.own_multiplexer(), d),
-      word_waiter(&was_granted, f.word(), expected, f.scope()) {}
+    : operation_on(detail::wait_on_faces, f, d), word_waiter(&was_granted, f.word(), expected, f.scope()) {}
 
 } // namespace unio

@@ -8,7 +8,7 @@
 #pragma once
 
 #include <unio/attributes.hpp>
-#include <unio/detail/operations.hpp>
+#include <unio/detail/declared.hpp>
 #include <unio/metadata.hpp>
 #include <unio/naming.hpp>
 
@@ -34,7 +34,7 @@ namespace unio::inline v0_1 {
 /// Preconditions  `what` is readiness::readable, writable or exceptional
 /// Runs as        io_uring POLL_ADD · epoll · poll(2)
 /// Source         FEATURES H-02; poll(2)
-class async_poll;
+UNIO_OPERATION(poll, void, (handle&, h), (readiness, what))
 
 /// Closes a descriptor that it took from a handle, after cancelling the operations in flight on it.
 ///
@@ -188,8 +188,6 @@ class UNIO_API handle {
 
 template <> inline constexpr bool detail::is_flag_set<handle::flag> = true;
 
-UNIO_SENDER_FORMS(async_poll, (handle&, h), (readiness, what))
-
 /// Reads until at least one byte has arrived.
 ///
 /// Effects       fills `request.buffers` in order, from `request.offset` where the handle can seek
@@ -250,7 +248,7 @@ class async_receive_many;
 ///               that limit: one more call
 /// Runs as       io_uring WRITE, WRITEV or SEND · epoll: write(2) or send(2) on readiness · blocking the same
 /// Source        D2052R0 §4.1; writev(2), send(2)
-class async_write;
+UNIO_OPERATION(write, detail::requested<const_buffers>, (io_handle&, h), (io_request<const_buffers>, request))
 
 /// What a barrier makes durable, and whether it waits for it.
 enum class barrier_kind : std::uint8_t {
@@ -269,16 +267,7 @@ enum class barrier_kind : std::uint8_t {
 /// Cost          one system call; as slow as the device
 /// Runs as       io_uring FSYNC, SYNC_FILE_RANGE · fsync(2) on a thread that may block · fsync(2)
 /// Source        D2052R0 §4.2; fsync(2), sync_file_range(2)
-class UNIO_API async_barrier : public detail::void_operation, public detail::standard_sender<async_barrier> {
- public:
-  async_barrier() = default;
-  explicit async_barrier(handle& h, barrier_kind what = barrier_kind::wait_all,
-                         unio::deadline d = {}) noexcept;
-  [[nodiscard]] barrier_kind what() const noexcept { return what_; }
-
- private:
-  barrier_kind what_ = barrier_kind::wait_all;
-};
+UNIO_OPERATION(barrier, void, (handle&, h), (barrier_kind, what, = barrier_kind::wait_all))
 
 /// A handle that bytes can be read from and written to, in every style, with the same arguments and results.
 /// Thread safety, moved-from state, lifetime and size as handle.
@@ -319,8 +308,6 @@ class UNIO_API io_handle : public handle {
 UNIO_SENDER_FORMS(async_read, (io_handle&, h), (io_request<mutable_buffers>, request))
 UNIO_SENDER_FORMS(async_receive, (io_handle&, h), (buffer_pool&, pool))
 UNIO_SENDER_FORMS(async_receive_many, (io_handle&, h), (buffer_pool&, pool))
-UNIO_SENDER_FORMS(async_write, (io_handle&, h), (io_request<const_buffers>, request))
-UNIO_SENDER_FORMS(async_barrier, (handle&, h), (barrier_kind, what, = barrier_kind::wait_all))
 
 // ---- short functions, and how the operations of every handle are described --------------------------------
 
@@ -343,15 +330,11 @@ inline io_awaitable<async_close> handle::co_close() && noexcept {
   return io_awaitable<async_close>(async_close(std::move(*this)));
 }
 
-inline async_poll::async_poll(handle& h, readiness what, unio::deadline d) noexcept
-    : void_operation(detail::poll_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
 inline async_read::async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d) noexcept
-    : transfer_operation(detail::read_faces, h, request, d), source_(&h) {}
+    : operation_with(detail::read_faces, h, d), request_(request), source_(&h) {}
 inline async_receive::async_receive(driver::operation_faces const& faces, io_handle& h, buffer_pool& pool,
                                     unio::deadline d) noexcept
-    : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      pool_waiter(&was_granted),
-      pool_(detail::state_of(pool)) {}
+    : operation_on(faces, h, d), pool_waiter(&was_granted), pool_(detail::state_of(pool)) {}
 inline async_receive::async_receive(io_handle& h, buffer_pool& pool, unio::deadline d) noexcept
     : async_receive(detail::receive_faces, h, pool, d) {}
 inline async_receive_many::async_receive_many(io_handle& h, buffer_pool& pool, unio::deadline d) noexcept
@@ -390,10 +373,5 @@ inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& 
   if (h.own_multiplexer() != nullptr || request.buffers.size() != 1) return not_at_once;
   return read_at_once(h.native_handle(), h.kind(), request.buffers.front(), request.offset, d.is_zero());
 }
-inline async_write::async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d) noexcept
-    : transfer_operation(detail::write_faces, h, request, d) {}
-inline async_barrier::async_barrier(handle& h, barrier_kind what, unio::deadline d) noexcept
-    : void_operation(detail::barrier_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      what_(what) {}
 
 } // namespace unio

@@ -15,6 +15,13 @@
 namespace unio::inline v0_1 {
 
 class listening_datagram_handle;
+namespace detail {
+template <> struct opened<datagram_handle> {
+  static datagram_handle made(auto const& operation) noexcept {
+    return datagram_handle(operation.outcome_value(), address_family::unix_path);
+  }
+};
+} // namespace detail
 
 /// Accepts one connection. What is sent over it arrives in order, each message whole or, where there is too
 /// little room for it, truncated (datagram_info::truncated).
@@ -26,14 +33,7 @@ class listening_datagram_handle;
 /// Cost          no allocation; one system call when a connection waits
 /// Runs as       io_uring ACCEPT · accept4(2) on readiness
 /// Source        unix(7), SOCK_SEQPACKET; accept(2)
-class UNIO_API async_accept_sequenced : public io_operation,
-                                        public detail::standard_sender<async_accept_sequenced> {
- public:
-  using result_type = io_result<datagram_handle>;
-  async_accept_sequenced() = default;
-  explicit async_accept_sequenced(listening_datagram_handle& h, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() noexcept;
-};
+UNIO_OPERATION(accept_sequenced, detail::opened<datagram_handle>, (listening_datagram_handle&, h))
 
 /// Accepts connections of sequenced Unix sockets: datagram_handle::connected_to with
 /// datagram_options::sequenced makes the other end.
@@ -69,15 +69,5 @@ class UNIO_API listening_datagram_handle : public handle {
  private:
   explicit listening_datagram_handle(int fd) noexcept : handle(fd, handle_kind::listening_socket) {}
 };
-
-UNIO_SENDER_FORMS(async_accept_sequenced, (listening_datagram_handle&, h))
-
-inline async_accept_sequenced::async_accept_sequenced(listening_datagram_handle& h, unio::deadline d) noexcept
-    : io_operation(detail::accept_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}
-inline async_accept_sequenced::result_type async_accept_sequenced::result() noexcept {
-  int const fd = outcome_value();
-  if (fd < 0) return failed();
-  return datagram_handle(fd, address_family::unix_path);
-}
 
 } // namespace unio

@@ -21,6 +21,9 @@
 namespace unio::inline v0_1 {
 
 class map_handle;
+namespace detail {
+struct map_access_to; // src/op/map.cpp
+}
 
 /// Makes a range of a map durable: what was written to the memory is then on the device.
 ///
@@ -30,7 +33,8 @@ class map_handle;
 /// Cancellation  none once it has begun; the deadline bounds the wait before that
 /// Runs as       msync(2) with MS_SYNC on a thread that may block (rings have no operation for it)
 /// Source        FEATURES H-10; msync(2)
-class async_map_barrier;
+UNIO_OPERATION(map_barrier, detail::with<detail::referred<map_handle>>::yields<void>, (map_handle&, m),
+               (extent_type, offset), (extent_type, bytes))
 
 /// Tells the kernel how a range of a map will be used. will_need reads it in; dont_need drops it: of
 /// anonymous memory the contents are lost (it reads as zero).
@@ -40,13 +44,8 @@ class async_map_barrier;
 /// Preconditions the map is open, and outlives it
 /// Runs as       madvise(2), at once unless it does I/O (will_need, dont_need): then on a worker
 /// Source        FEATURES H-10, L-02; madvise(2)
-class async_map_advise;
-
-} // namespace unio
-
-#include <unio/detail/map_handle.hpp>
-
-namespace unio::inline v0_1 {
+UNIO_OPERATION(map_advise, detail::with<detail::referred<map_handle>>::yields<void>, (map_handle&, m),
+               (extent_type, offset), (extent_type, bytes), (access_advice, what))
 
 /// Owns memory of the process, in whole pages of 4096 bytes or what the system has.
 ///
@@ -146,10 +145,6 @@ class UNIO_API map_handle {
   int guarded_as_ = -1;
   map_access access_ = map_access::write;
 };
-
-UNIO_SENDER_FORMS(async_map_barrier, (map_handle&, m), (extent_type, offset), (extent_type, bytes))
-UNIO_SENDER_FORMS(async_map_advise, (map_handle&, m), (extent_type, offset), (extent_type, bytes),
-                  (access_advice, what))
 
 /// An array of T in a map. T is trivially copyable: its objects are bytes that a file had, or that are zero.
 ///

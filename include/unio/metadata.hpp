@@ -12,7 +12,7 @@
 
 #pragma once
 
-#include <unio/detail/call_operation.hpp>
+#include <unio/detail/declared.hpp>
 #include <unio/detail/flag_set.hpp>
 #include <unio/directory_entry.hpp>
 #include <unio/io_request.hpp>
@@ -175,8 +175,8 @@ enum class last_link : std::uint8_t {
 ///               and a thread that may block makes it
 /// Runs as       statx(2); on no driver by the ring, whose STATX always takes a thread of the kernel
 /// Source        FEATURES H-15; statx(2)
-UNIO_CALL_OF_HANDLE_OR_NAME(stat, metadata, handle, ((last_link, how, = last_link::itself)),
-                            (stat_fields, wanted, = stat_fields::basic))
+UNIO_OPERATION_ON_HANDLE_OR_NAME(stat, metadata, handle, ((last_link, how, = last_link::itself)),
+                                 (stat_fields, wanted, = stat_fields::basic))
 
 /// A name that async_stat_all asks for, and what it was told.
 ///
@@ -199,8 +199,8 @@ struct stat_of_name {
 /// Cost          no allocation; one system call for each name
 /// Runs as       statx(2), again and again, on a thread that may block
 /// Source        FEATURES H-15; statx(2)
-UNIO_CALL_VERB(stat_all, void, (path_handle const&, base), (std::span<stat_of_name>, all),
-               (stat_fields, wanted, = stat_fields::basic), (last_link, how, = last_link::itself))
+UNIO_OPERATION_AND_VERB(stat_all, void, (path_handle const&, base), (std::span<stat_of_name>, all),
+                        (stat_fields, wanted, = stat_fields::basic), (last_link, how, = last_link::itself))
 
 /// Sets metadata of what a handle has open, or of what a name leads to: what `metadata_change` does not keep.
 ///
@@ -212,7 +212,8 @@ UNIO_CALL_VERB(stat_all, void, (path_handle const&, base), (std::span<stat_of_na
 /// Cost          no allocation; a system call for each of the three, two more for handles without access
 /// Runs as       fchownat(2), fchmod(2), fchmodat2(2), utimensat(2) on a thread that may block
 /// Source        FEATURES H-15
-UNIO_CALL_OF_HANDLE_OR_NAME(set_metadata, void, handle, ((last_link, how)), (metadata_change const&, change))
+UNIO_OPERATION_ON_HANDLE_OR_NAME(set_metadata, void, handle, ((last_link, how)),
+                                 (metadata_change const&, change))
 
 /// Asks for space and limits of the filesystem on which a handle is.
 ///
@@ -220,6 +221,6 @@ UNIO_CALL_OF_HANDLE_OR_NAME(set_metadata, void, handle, ((last_link, how)), (met
 /// Errors        as fstatfs(2)
 /// Runs as       fstatfs(2) on a thread that may block: a server may have to be asked
 /// Source        FEATURES H-15; fstatfs(2)
-UNIO_CALL_OPERATION(stat_volume, volume, (handle const&, h))
+UNIO_OPERATION(stat_volume, volume, (handle const&, h))
 
 } // namespace unio

@@ -25,7 +25,7 @@
 
 #pragma once
 
-#include <unio/detail/call_operation.hpp>
+#include <unio/detail/declared.hpp>
 #include <unio/path_view.hpp>
 
 namespace unio::inline v0_1 {
@@ -67,8 +67,8 @@ enum class unlink_mode : std::uint8_t {
 ///
 /// Errors        ENOENT if it has no name, or its name leads elsewhere; EXDEV; as renameat2(2)
 /// Cost          six system calls
-UNIO_CALL_OPERATION(relink, void, (handle const&, h), (path_handle const&, base), (path_view, name),
-                    (relink_mode, how, = relink_mode::replace))
+UNIO_OPERATION(relink, void, (handle const&, h), (path_handle const&, base), (path_view, name),
+               (relink_mode, how, = relink_mode::replace))
 
 /// Gives what the handle has open one more name. Also an anonymous file (file_handle::temp_inode that may be
 /// linked); free of races.
@@ -76,23 +76,25 @@ UNIO_CALL_OPERATION(relink, void, (handle const&, h), (path_handle const&, base)
 /// Errors        EEXIST; EXDEV; EPERM for a directory; ENOENT for a file whose names were all removed; as
 ///               linkat(2)
 /// Cost          two system calls; one with CAP_DAC_READ_SEARCH
-UNIO_CALL_OPERATION(link_inode, void, (handle const&, h), (path_handle const&, base), (path_view, name))
+UNIO_OPERATION(link_inode, void, (handle const&, h), (path_handle const&, base), (path_view, name))
 
 /// Removes the current name of what the handle has open; a directory if it is one.
 ///
 /// Errors        ENOENT if it has no name, or its name leads elsewhere; as unlinkat(2)
 /// Cost          six system calls
-UNIO_CALL_OPERATION(unlink_inode, void, (handle const&, h))
+UNIO_OPERATION(unlink_inode, void, (handle const&, h))
 
 /// Gives what `from` leads to (a link itself) the name `to`. Source: renameat2(2).
-UNIO_CALL_VERB(rename, void, (path_handle const&, from_base), (path_view, from),
-               (path_handle const&, to_base), (path_view, to), (relink_mode, how, = relink_mode::replace))
+UNIO_OPERATION_AND_VERB(rename, void, (path_handle const&, from_base), (path_view, from),
+                        (path_handle const&, to_base), (path_view, to),
+                        (relink_mode, how, = relink_mode::replace))
 
 /// Removes a name. Source: unlinkat(2).
-UNIO_CALL_VERB(unlink, void, (path_handle const&, base), (path_view, name), (unlink_mode, what))
+UNIO_OPERATION_AND_VERB(unlink, void, (path_handle const&, base), (path_view, name), (unlink_mode, what))
 
 /// Makes an empty directory, with `permissions` minus the umask. Source: mkdirat(2).
-UNIO_CALL_VERB(make_directory, void, (path_handle const&, base), (path_view, name), (unsigned, permissions))
+UNIO_OPERATION_AND_VERB(make_directory, void, (path_handle const&, base), (path_view, name),
+                        (unsigned, permissions))
 
 /// Makes a symbolic link `name` whose target is `target`, any text of 1 … 4095 bytes (less on
 /// filesystems with small blocks).
@@ -102,11 +104,11 @@ UNIO_CALL_VERB(make_directory, void, (path_handle const&, base), (path_view, nam
 ///               with exchange; ENOENT for an empty target
 /// Cost          one system call; three with relink_mode::replace
 /// Source        FEATURES H-08; symlinkat(2)
-UNIO_CALL_VERB(make_symlink, void, (path_handle const&, base), (path_view, name), (path_view, target),
-               (relink_mode, how))
+UNIO_OPERATION_AND_VERB(make_symlink, void, (path_handle const&, base), (path_view, name),
+                        (path_view, target), (relink_mode, how))
 
 /// Gives what `from` leads to (a link itself) one more name. Source: linkat(2).
-UNIO_CALL_VERB(hard_link, void, (path_handle const&, from_base), (path_view, from),
-               (path_handle const&, to_base), (path_view, to))
+UNIO_OPERATION_AND_VERB(hard_link, void, (path_handle const&, from_base), (path_view, from),
+                        (path_handle const&, to_base), (path_view, to))
 
 } // namespace unio

@@ -13,6 +13,7 @@
 #include <unio/socket_handle.hpp>
 
 #include <span>
+#include <utility>
 
 namespace unio::inline v0_1 {
 
@@ -26,7 +27,7 @@ namespace unio::inline v0_1 {
 class UNIO_API passed_handles {
  public:
   /// The most that one message carries. The kernel's own limit is 253 (unix(7), SCM_MAX_FD).
-  static constexpr std::size_t capacity = 32;
+  static constexpr std::size_t capacity = detail::descriptors::capacity;
 
   passed_handles() = default;
   passed_handles(passed_handles&& other) noexcept;
@@ -53,7 +54,7 @@ class UNIO_API passed_handles {
   [[nodiscard]] int release(std::size_t i) noexcept;
 
  private:
-  friend struct detail::datagram_access;
+  friend struct detail::passed_access;
   // Takes it over. Preconditions: there is room, which the size of the control messages bounds.
   void add(int fd) noexcept;
   template <class Handle> result<Handle> take_as(std::size_t i) noexcept;
@@ -82,7 +83,9 @@ struct passed_message {
 /// Cost          one system call
 /// Runs as       io_uring SENDMSG · sendmsg(2) on readiness
 /// Source        unix(7), SCM_RIGHTS
-class async_send_handles;
+UNIO_OPERATION_AND_VERB(send_handles,
+                        detail::with<detail::message_memory<144>>::yields<detail::moved<const_buffers>>,
+                        (handle&, socket), (const_buffers, bytes), (std::span<handle const* const>, handles))
 
 /// Receives bytes, and the handles that came with them. On a stream it ends behind bytes that handles came
 /// with.
@@ -95,18 +98,8 @@ class async_send_handles;
 /// Cost          one system call when there is something
 /// Runs as       io_uring RECVMSG · recvmsg(2) on readiness
 /// Source        unix(7), SCM_RIGHTS; recvmsg(2), MSG_CMSG_CLOEXEC, MSG_CTRUNC
-class async_receive_handles;
-
-/// async_send_handles, blocking and awaited. `socket` is a socket_handle or a datagram_handle.
-io_result<const_buffers> send_handles(handle& socket, const_buffers bytes,
-                                      std::span<handle const* const> handles, deadline d = {}) noexcept;
-[[nodiscard]] io_awaitable<async_send_handles> co_send_handles(handle& socket, const_buffers bytes,
-                                                               std::span<handle const* const> handles,
-                                                               deadline d = {}) noexcept;
-/// async_receive_handles, blocking and awaited.
-io_result<passed_message> receive_handles(handle& socket, mutable_buffers into, deadline d = {}) noexcept;
-[[nodiscard]] io_awaitable<async_receive_handles> co_receive_handles(handle& socket, mutable_buffers into,
-                                                                     deadline d = {}) noexcept;
+UNIO_OPERATION_AND_VERB(receive_handles, detail::with<detail::message_memory<256>>::yields<passed_message>,
+                        (handle&, socket), (mutable_buffers, into))
 
 /// The process at the other end of a Unix socket, as it was when it connected, listened or made the pair.
 struct peer_credentials {
@@ -119,6 +112,14 @@ struct peer_credentials {
 /// Unix socket. Cost: two system calls.
 UNIO_API result<peer_credentials> credentials_of_peer(handle const& socket) noexcept;
 
-} // namespace unio
+inline passed_handles::passed_handles(passed_handles&& other) noexcept { *this = std::move(other); }
+inline passed_handles& passed_handles::operator=(passed_handles&& other) noexcept {
+  if (this == &other) return *this;
+  close_all();
+  count_ = std::exchange(other.count_, std::int16_t{0});
+  truncated_ = std::exchange(other.truncated_, false);
+  for (std::size_t i = 0; i < size(); ++i) fds_[i] = other.fds_[i];
+  return *this;
+}
 
-#include <unio/detail/passed_handles.hpp>
+} // namespace unio

@@ -66,8 +66,8 @@ class UNIO_API path_handle : public handle {
 /// Cost          one system call if all parts of the name are in the kernel's cache of names, made at once;
 ///               otherwise a thread that may block makes another
 /// Runs as       openat2(2) with RESOLVE_CACHED, openat(2)
-UNIO_CALL_VERB(open_path, detail::opened<path_handle>, (path_handle const&, base), (path_view, name),
-               (handle::flag, f, = handle::flag::none))
+UNIO_OPERATION_AND_VERB(open_path, detail::opened<path_handle>, (path_handle const&, base), (path_view, name),
+                        (handle::flag, f, = handle::flag::none))
 
 /// The directory in which what a handle has open has its current name. It was verified: through it that name
 /// leads to this inode. It stays this directory, whatever is renamed; the name may move away from it.
@@ -77,7 +77,7 @@ UNIO_CALL_VERB(open_path, detail::opened<path_handle>, (path_handle const&, base
 /// Cost          six system calls
 /// Runs as       readlinkat(2) of /proc/self/fd, openat(2), statx(2) on a thread that may block
 /// Source        FEATURES H-05
-UNIO_CALL_VERB(parent_of, detail::opened<path_handle>, (handle const&, h))
+UNIO_OPERATION_AND_VERB(parent_of, detail::opened<path_handle>, (handle const&, h))
 
 inline result<path_handle> handle::parent_path_handle() const noexcept { return parent_of(*this); }
 

@@ -26,8 +26,11 @@ namespace unio::inline v0_1 {
 class process_handle;
 namespace detail {
 struct process_state;
-struct process_access;
-extern UNIO_API driver::operation_faces const wait_exit_faces;
+struct process_reference {
+  process_reference() = default;
+  explicit process_reference(process_handle const& h) noexcept;
+  process_state* process = nullptr; // the handle's, which is not closed before the operation has ended
+};
 } // namespace detail
 
 /// How a process ended: by itself with a code, or killed by a signal.
@@ -165,21 +168,7 @@ UNIO_API char const* to_string(launch_step s) noexcept;
 /// Cost          no allocation; one system call once it has ended, two more for a wait
 /// Runs as       waitid(2) by its pidfd, on readiness, which io_uring learns by POLL_ADD
 /// Source        FEATURES H-11; pidfd_open(2), waitid(2)
-class UNIO_API async_wait_exit : public io_operation, public detail::standard_sender<async_wait_exit> {
- public:
-  using result_type = io_result<exit_status>;
-  async_wait_exit() = default;
-  explicit async_wait_exit(process_handle& h, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return failed();
-    return status_;
-  }
-
- private:
-  friend struct detail::process_access;
-  detail::process_state* state_ = nullptr; // the handle's, which is not closed before this has ended
-  exit_status status_;
-};
+UNIO_OPERATION(wait_exit, detail::with<detail::process_reference>::yields<exit_status>, (process_handle&, h))
 
 struct launched_process;
 
@@ -274,7 +263,7 @@ class UNIO_API process_handle : public handle {
   [[nodiscard]] int release() noexcept;
 
  private:
-  friend class async_wait_exit;
+  friend struct detail::process_reference;
   static result<process_handle> make(int pidfd, int id) noexcept;
   process_handle(int fd, detail::process_state* state) noexcept
       : handle(fd, handle_kind::process), state_(state) {}
@@ -290,11 +279,7 @@ struct launched_process {
   pipe_handle error;  ///< reads its standard error
 };
 
-UNIO_SENDER_FORMS(async_wait_exit, (process_handle&, h))
-
-inline async_wait_exit::async_wait_exit(process_handle& h, unio::deadline d) noexcept
-    : io_operation(detail::wait_exit_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      state_(h.state_) {}
+inline detail::process_reference::process_reference(process_handle const& h) noexcept : process(h.state_) {}
 inline process_handle::process_handle(process_handle&& other) noexcept
     : handle(static_cast<handle&&>(other)), state_(std::exchange(other.state_, nullptr)) {}
 inline process_handle::~process_handle() {

@@ -20,8 +20,11 @@ namespace unio::inline v0_1 {
 class signal_handle;
 namespace detail {
 struct signal_subscription;
-struct signal_access;
-extern UNIO_API driver::operation_faces const wait_signal_faces;
+struct signal_source {
+  signal_source() = default;
+  explicit signal_source(signal_handle const& h) noexcept;
+  bool is_masked = false; // they come by signalfd(2)
+};
 } // namespace detail
 
 /// Signals by their numbers, 1 to 64, as <csignal> names them.
@@ -71,21 +74,7 @@ struct signal_info {
 /// Order         as the signals came, with delivery::handler; by number, with delivery::mask
 /// Cost          no allocation; one system call when there is one
 /// Runs as       read(2) on readiness, which io_uring learns by POLL_ADD
-class UNIO_API async_wait_signal : public io_operation, public detail::standard_sender<async_wait_signal> {
- public:
-  using result_type = io_result<signal_info>;
-  async_wait_signal() = default;
-  explicit async_wait_signal(signal_handle& h, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return failed();
-    return info_;
-  }
-
- private:
-  friend struct detail::signal_access;
-  bool is_masked_ = false;
-  signal_info info_;
-};
+UNIO_OPERATION(wait_signal, detail::with<detail::signal_source>::yields<signal_info>, (signal_handle&, h))
 
 /// How signals come to a signal_handle.
 enum class delivery : std::uint8_t {
@@ -133,7 +122,7 @@ class UNIO_API signal_handle : public handle {
   result<void> close() noexcept;
 
  private:
-  friend class async_wait_signal;
+  friend struct detail::signal_source;
   explicit signal_handle(int fd, detail::signal_subscription* s) noexcept
       : handle(fd, handle_kind::signal), subscription_(s) {}
   detail::signal_subscription* subscription_ = nullptr; // null: by signalfd
@@ -143,11 +132,8 @@ class UNIO_API signal_handle : public handle {
 /// Concurrency: any thread, for itself. Cost: one system call.
 UNIO_API result<void> block_signals(signal_set signals) noexcept;
 
-UNIO_SENDER_FORMS(async_wait_signal, (signal_handle&, h))
-
-inline async_wait_signal::async_wait_signal(signal_handle& h, unio::deadline d) noexcept
-    : io_operation(detail::wait_signal_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      is_masked_(h.subscription_ == nullptr) {}
+inline detail::signal_source::signal_source(signal_handle const& h) noexcept
+    : is_masked(h.subscription_ == nullptr) {}
 inline signal_handle::signal_handle(signal_handle&& other) noexcept
     : handle(static_cast<handle&&>(other)), subscription_(std::exchange(other.subscription_, nullptr)) {}
 inline signal_handle::~signal_handle() {

@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <unio/detail/socket_operations.hpp>
 #include <unio/handle.hpp>
 #include <unio/socket_options.hpp>
 
@@ -17,6 +18,7 @@
 namespace unio::inline v0_1 {
 
 struct socket_pair;
+class listening_socket_handle;
 
 /// Connects a socket to an address.
 ///
@@ -37,6 +39,9 @@ class async_connect;
 /// Runs as       async_connect
 class async_connected;
 
+/// A direction of a connection, or both.
+enum class socket_side : std::uint8_t { receive, send, both };
+
 /// Ends a direction of a connection, or both. After `send` the peer reads the end of the stream, behind what
 /// was written before; `receive` ends what waits here for bytes, and with TCP is not told to the peer.
 ///
@@ -46,7 +51,7 @@ class async_connected;
 /// Cancellation  none: it never waits
 /// Runs as       shutdown(2)
 /// Source        shutdown(2); tcp(7), unix(7)
-class async_shutdown;
+UNIO_OPERATION(shutdown, void, (handle&, h), (socket_side, which))
 
 /// Accepts one connection.
 ///
@@ -58,7 +63,7 @@ class async_shutdown;
 ///
 /// async_accept::may_go_on(error) says whether to accept again after a pause: true for EMFILE, ENFILE,
 /// ENOBUFS, ENOMEM, and EPERM, by which a firewall refuses one connection.
-class async_accept;
+UNIO_OPERATION(accept, detail::accepted, (listening_socket_handle&, h))
 
 /// Accepts connections until it is cancelled, its deadline passes, or the listening socket fails: set_value
 /// for each, then once for what ended it (condition::canceled, timed_out, …), then set_done.
@@ -67,7 +72,7 @@ class async_accept;
 /// Errors   between connections: EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM are reported once each time they
 ///          begin; accepting pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds
 /// Runs as  io_uring multishot ACCEPT (one request for all) · accept4(2) on readiness
-class async_accept_many;
+UNIO_OPERATION(accept_many, detail::repeated<detail::accepted>, (listening_socket_handle&, h))
 
 /// Writes to a socket without copying: set_value when the bytes are accepted, set_done when the network no
 /// longer needs the pages. The buffers belong to the kernel until then: that is, with TCP, until the peer has
@@ -85,7 +90,9 @@ class async_accept_many;
 /// Cost          pinning pages costs more than copying below some 10 KiB
 /// Runs as       io_uring SEND_ZC, of several buffers SENDMSG_ZC · elsewhere send(2), sendmsg(2), which copy
 /// Source        io_uring_prep_send_zc(3); tcp(7)
-class async_send_zero_copy;
+UNIO_OPERATION(send_zero_copy,
+               detail::with<detail::zero_copy_state>::yields<detail::requested<const_buffers>>,
+               (socket_handle&, h), (io_request<const_buffers>, request))
 
 /// What has to be said before a socket connects. Errors of each: as the option of that name.
 struct connect_options {
@@ -163,7 +170,6 @@ class UNIO_API socket_handle : public io_handle {
   [[nodiscard]] result<int> receive_buffer() const noexcept { return get(option::receive_buffer); }
 
  private:
-  friend class async_accept;
   friend struct detail::opened<socket_handle>;
   friend class async_connected;
   friend class io_handle;
@@ -180,7 +186,7 @@ class UNIO_API socket_handle : public io_handle {
 /// Cost          one system call, made at once: it waits for nothing
 /// Runs as       socket(2); not by the ring, whose SOCKET is no faster
 /// Source        FEATURES L-02; socket(2)
-UNIO_CALL_WITHOUT_HANDLE(socket, detail::opened<socket_handle>, (address_family, family))
+UNIO_OPERATION_WITHOUT_HANDLE(socket, detail::opened<socket_handle>, (address_family, family))
 
 struct socket_pair {
   socket_handle first;
@@ -241,10 +247,6 @@ class UNIO_API listening_socket_handle : public handle {
 };
 
 UNIO_SENDER_FORMS(async_connect, (socket_handle&, h), (endpoint const&, to))
-UNIO_SENDER_FORMS(async_shutdown, (handle&, h), (socket_side, which))
-UNIO_SENDER_FORMS(async_accept, (listening_socket_handle&, h))
-UNIO_SENDER_FORMS(async_accept_many, (listening_socket_handle&, h))
-UNIO_SENDER_FORMS(async_send_zero_copy, (socket_handle&, h), (io_request<const_buffers>, request))
 
 } // namespace unio
 

@@ -12,6 +12,8 @@
 
 namespace unio::inline v0_1 {
 
+class symlink_handle;
+
 /// Reads the target of a symbolic link.
 ///
 /// Returns       the target: a view of the buffer, 1 … 4095 bytes, without a NUL
@@ -22,8 +24,8 @@ namespace unio::inline v0_1 {
 /// Cost          no allocation; one system call
 /// Runs as       readlinkat(2) on a thread that may block
 /// Source        FEATURES H-08, L-02; readlinkat(2)
-UNIO_CALL_OF_HANDLE_OR_NAME(read_symlink, detail::filled<std::string_view>, symlink_handle, (),
-                            (mutable_buffer, into))
+UNIO_OPERATION_ON_HANDLE_OR_NAME(read_symlink, detail::filled<std::string_view>, symlink_handle, (),
+                                 (mutable_buffer, into))
 
 /// A symbolic link. Its target never changes: another one has to take its place.
 ///
@@ -47,7 +49,7 @@ class UNIO_API symlink_handle : public handle {
 };
 
 /// Opens a symbolic link; see symlink_handle::symlink. Otherwise as async_open_path.
-UNIO_CALL_VERB(open_symlink, detail::opened<symlink_handle>, (path_handle const&, base), (path_view, name),
-               (handle::flag, f, = handle::flag::none))
+UNIO_OPERATION_AND_VERB(open_symlink, detail::opened<symlink_handle>, (path_handle const&, base),
+                        (path_view, name), (handle::flag, f, = handle::flag::none))
 
 } // namespace unio

@@ -11,8 +11,12 @@ namespace unio::inline v0_1 {
 
 class tail_handle;
 namespace detail {
-struct tail_access;
-extern UNIO_API driver::operation_faces const read_appended_faces;
+struct tail_state {
+  tail_state() = default;
+  explicit tail_state(tail_handle const& h) noexcept;
+  int file = -1;
+  readiness waits_for = readiness::readable;
+};
 } // namespace detail
 
 /// Reads what has been appended; waits at the end of the file until there is more.
@@ -28,24 +32,8 @@ extern UNIO_API driver::operation_faces const read_appended_faces;
 /// Runs as       preadv2(2) with RWF_NOWAIT, else on a thread that may block · waiting for inotify(7), or
 ///               trying again after pauses where there is none
 /// Source        FEATURES H-16; D2052R0, footnote 1
-class UNIO_API async_read_appended : public io_operation,
-                                     public detail::standard_sender<async_read_appended> {
- public:
-  using result_type = io_result<mutable_buffer>;
-  async_read_appended() = default;
-  async_read_appended(tail_handle& h, mutable_buffer into, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return failed();
-    auto const n = static_cast<std::size_t>(outcome_value());
-    return {mutable_buffer(into_.data(), n), n};
-  }
-
- private:
-  friend struct detail::tail_access;
-  mutable_buffer into_;
-  int file_ = -1;
-  readiness waits_for_ = readiness::readable;
-};
+UNIO_OPERATION(read_appended, detail::with<detail::tail_state>::yields<detail::filled<mutable_buffer>>,
+               (tail_handle&, h), (mutable_buffer, into))
 
 /// Where to begin.
 enum class tail_from : std::uint8_t { beginning, end };
@@ -79,18 +67,12 @@ class UNIO_API tail_handle : public handle {
   result<void> close() noexcept;
 
  private:
-  friend class async_read_appended;
+  friend struct detail::tail_state;
   tail_handle(int watch, int file) noexcept : handle(watch, handle_kind::watch), file_(file) {}
   int file_ = -1; // what is waited on is the handle's own descriptor: a watch, or the file again
 };
 
-UNIO_SENDER_FORMS(async_read_appended, (tail_handle&, h), (mutable_buffer, into))
-
-inline async_read_appended::async_read_appended(tail_handle& h, mutable_buffer into,
-                                                unio::deadline d) noexcept
-    : io_operation(detail::read_appended_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      into_(into),
-      file_(h.file_) {}
+inline detail::tail_state::tail_state(tail_handle const& h) noexcept : file(h.file_) {}
 inline tail_handle::tail_handle(tail_handle&& other) noexcept
     : handle(static_cast<handle&&>(other)), file_(std::exchange(other.file_, -1)) {}
 inline tail_handle::~tail_handle() {

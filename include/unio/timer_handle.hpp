@@ -10,6 +10,8 @@
 
 namespace unio::inline v0_1 {
 
+class event_handle;
+
 /// Waits for a timer's moment.
 ///
 /// Returns       nothing, once the moment has come
@@ -61,7 +63,7 @@ class async_no_op;
 /// Errors        condition::timed_out, would_block, canceled
 /// Cancellation  signals that were taken are returned
 /// Runs as       io_uring READ · read(2) on readiness
-class async_wait_event;
+UNIO_OPERATION(wait_event, std::uint64_t, (event_handle&, h))
 
 /// A counter that can be waited for (eventfd(2)).
 ///

@@ -18,9 +18,6 @@
 namespace unio::inline v0_1 {
 
 class watch_handle;
-namespace detail {
-extern UNIO_API driver::operation_faces const read_events_faces;
-}
 
 /// What happens to something that is watched, or to what is in a directory that is. The values are the
 /// kernel's (inotify(7)).
@@ -101,21 +98,7 @@ class watch_events {
 /// Cost          no allocation; one system call when there is something
 /// Runs as       io_uring READ · read(2) on readiness
 /// Source        inotify(7)
-class UNIO_API async_read_events : public io_operation, public detail::standard_sender<async_read_events> {
- public:
-  using result_type = io_result<watch_events>;
-  async_read_events() = default;
-  async_read_events(watch_handle& h, mutable_buffer into, unio::deadline d = {}) noexcept;
-  [[nodiscard]] mutable_buffer into() const noexcept { return into_; }
-  [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return failed();
-    auto const n = static_cast<std::size_t>(outcome_value());
-    return {watch_events(mutable_buffer(into_.data(), n)), n};
-  }
-
- private:
-  mutable_buffer into_;
-};
+UNIO_OPERATION(read_events, detail::filled<watch_events>, (watch_handle&, h), (mutable_buffer, into))
 
 /// Watches on files and directories (inotify). What is below a directory's directories is not watched, what
 /// happens on another machine of a network filesystem is not told, and neither is what is written through a
@@ -153,8 +136,6 @@ class UNIO_API watch_handle : public handle {
   explicit watch_handle(int fd) noexcept : handle(fd, handle_kind::watch) {}
 };
 
-UNIO_SENDER_FORMS(async_read_events, (watch_handle&, h), (mutable_buffer, into))
-
 /// Goes from event to event.
 class watch_events::iterator {
  public:
@@ -191,8 +172,5 @@ inline watch_events::iterator watch_events::begin() const noexcept {
 inline watch_events::iterator watch_events::end() const noexcept {
   return {bytes_.data() + bytes_.size(), bytes_.data() + bytes_.size()};
 }
-inline async_read_events::async_read_events(watch_handle& h, mutable_buffer into, unio::deadline d) noexcept
-    : io_operation(detail::read_events_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      into_(into) {}
 
 } // namespace unio

@@ -123,17 +123,4 @@ void file_lock::give_back() noexcept {
   release();
 }
 
-detail::lock_operation::lock_operation(driver::operation_faces const& faces, file_handle& h,
-                                       extent_type offset, extent_type bytes, lock_kind kind,
-                                       unio::deadline d) noexcept
-    : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), first_(offset), kind_(kind) {
-  if (bytes == 0) {
-    refused_ = -EINVAL; // the kernel would lock everything from there on
-  } else if (offset > largest_offset || bytes - 1 > largest_offset - offset) {
-    refused_ = -EOVERFLOW;
-  } else {
-    last_ = offset + (bytes - 1);
-  }
-}
-
 } // namespace unio

@@ -134,7 +134,7 @@ result<io_handle> io_handle::adopt(int fd) noexcept {
 }
 
 async_close::async_close(handle&& h, unio::deadline d) noexcept
-    : void_operation(detail::close_faces, h.kind(), -1, h.own_multiplexer(), d) {
+    : operation_with(detail::close_faces, h.kind(), -1, h.own_multiplexer(), d) {
   set_fd(h.release());
 }
 

@@ -1,7 +1,8 @@
-// async_accept and async_accept_many: accepting connections.
+// async_accept, async_accept_many and async_accept_sequenced: accepting connections.
 
 #include "op/face.hpp"
 
+#include <unio/listening_datagram_handle.hpp>
 #include <unio/socket_handle.hpp>
 
 #include <sys/socket.h>
@@ -60,7 +61,7 @@ void reclaim(io_operation& op) noexcept {
 }
 
 // A ring does better than an attempt where one request accepts many.
-constexpr operation_faces faces(char const* name, inline_attempt tries) noexcept {
+constexpr operation_faces faces_named(char const* name, inline_attempt tries) noexcept {
   return {.name = name,
           .tries = tries,
           .prepare = prepare,
@@ -73,11 +74,13 @@ constexpr operation_faces faces(char const* name, inline_attempt tries) noexcept
 
 } // namespace
 
-bool async_accept::may_go_on(std::error_code why) noexcept {
+bool detail::may_accept_again(std::error_code why) noexcept {
   return why.category() == std::system_category() && may_pass(-why.value());
 }
 
-constinit operation_faces const detail::accept_faces = faces("accept", inline_attempt::predicted);
-constinit operation_faces const detail::accept_many_faces = faces("accept_many", inline_attempt::never);
+constinit operation_faces const async_accept::table_ = faces_named("accept", inline_attempt::predicted);
+constinit operation_faces const async_accept_many::table_ = faces_named("accept_many", inline_attempt::never);
+constinit operation_faces const async_accept_sequenced::table_ =
+    faces_named("accept", inline_attempt::predicted);
 
 } // namespace unio

@@ -25,7 +25,7 @@ struct operation_access {
     return static_cast<mapped_file_handle&>(*as<async_read>(op).source_);
   }
   static void set_view(io_operation& op, std::byte* at) noexcept {
-    mutable_buffers& buffers = as<transfer_operation<mutable_buffers>>(op).request_.buffers;
+    mutable_buffers& buffers = as<async_read>(op).request_.buffers;
     buffers = mutable_buffer(at, buffers.bytes());
   }
 
@@ -45,10 +45,6 @@ struct operation_access {
   template <class O> static auto& begun(O& op) noexcept { return as<connect_operation>(op).begun_; }
   template <class O> static int refused_connect(O& op) noexcept { return as<connect_operation>(op).refused_; }
 
-  // async_send_zero_copy: this socket is known not to avoid the copy.
-  template <class O> static auto& copies(O& op) noexcept { return as<async_send_zero_copy>(op).copies_; }
-  static std::byte* message(io_operation& op) noexcept { return as<async_send_zero_copy>(op).message_.bytes; }
-
   // async_splice: the side that it waits for: readable the source, writable the destination, worker neither.
   template <class O> static readiness waits_for(O& op) noexcept { return as<async_splice>(op).waits_for_; }
   static void wait_for(io_operation& op, readiness side) noexcept {
@@ -60,15 +56,11 @@ struct operation_access {
   // async_wait: its moment on the steady clock, in ns, once started.
   template <class O> static auto& due(O& op) noexcept { return as<async_wait>(op).due_; }
 
-  // async_wait_event: where the count goes.
-  static std::uint64_t* count(io_operation& op) noexcept { return &as<async_wait_event>(op).count_; }
-
-  // async_lock_range, async_lock_file: takes the lock; 0 or a negative code, -EAGAIN if it is held.
-  static int take_lock(io_operation& op, bool sleeps) noexcept {
-    auto& l = as<lock_operation>(op);
-    return l.refused_ != 0 ? l.refused_ : l.held_.take(l.fd(), l.first_, l.last_, l.kind_, sleeps);
+  // Takes a lock; 0 or a negative code, -EAGAIN if it is held.
+  static int take_lock(file_lock& l, int fd, extent_type first, extent_type last, lock_kind kind,
+                       bool sleeps) noexcept {
+    return l.take(fd, first, last, kind, sleeps);
   }
-  static void give_back_lock(io_operation& op) noexcept { as<lock_operation>(op).held_ = {}; }
 };
 
 } // namespace unio::detail

@@ -1,5 +1,6 @@
 // async_barrier: ordering writes and making them durable.
 
+#include "op/declared.hpp"
 #include "op/face.hpp"
 
 #include <unio/handle.hpp>
@@ -9,20 +10,19 @@
 namespace unio::inline v0_1 {
 namespace {
 
-async_barrier const& self(io_operation const& op) noexcept { return static_cast<async_barrier const&>(op); }
-
 bool waits(barrier_kind k) noexcept {
   return k == barrier_kind::wait_all || k == barrier_kind::wait_data_only;
 }
 
 // Whether there is something to be made durable: a directory's names, if that is waited for.
 bool has_effect(io_operation const& op) noexcept {
-  return is_file(op.kind()) || (op.kind() == handle_kind::directory && waits(self(op).what()));
+  return is_file(op.kind()) ||
+         (op.kind() == handle_kind::directory && waits(op::as<async_barrier>(op).what()));
 }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   if (!has_effect(op)) return false;
-  barrier_kind const what = self(op).what();
+  barrier_kind const what = op::as<async_barrier>(op).what();
   sqe.fd = op.fd();
   if (waits(what)) {
     sqe.opcode = IORING_OP_FSYNC;
@@ -41,7 +41,7 @@ readiness wants(io_operation const& op) noexcept {
 int perform(io_operation& op, attempt how) noexcept {
   if (!has_effect(op)) return 0;
   if (how == attempt::nonblocking) return -EAGAIN;
-  switch (self(op).what()) {
+  switch (op::as<async_barrier>(op).what()) {
     case barrier_kind::wait_all:
       return op::uninterrupted([&] { return sys::fsync(op.fd()); });
     case barrier_kind::wait_data_only:
@@ -53,7 +53,7 @@ int perform(io_operation& op, attempt how) noexcept {
 
 } // namespace
 
-constinit operation_faces const detail::barrier_faces = {.name = "barrier",
+constinit operation_faces const async_barrier::table_ = {.name = "barrier",
                                                          .tries = inline_attempt::always,
                                                          .flow = direction::either,
                                                          .prepare = prepare,

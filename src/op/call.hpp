@@ -1,6 +1,6 @@
 // src/op/call.hpp: operations that are one call for which readiness means nothing: names, attributes, space
-// on a disk. What is declared by UNIO_CALL_OPERATION (unio/detail/call_operation.hpp) is a plain function of
-// its arguments here, and a line that makes it the faces of the operation:
+// on a disk. Such an operation is a plain function of the arguments that UNIO_OPERATION declares
+// (unio/detail/declared.hpp), and a line that makes it the faces of the operation:
 //
 //   constinit operation_faces const async_unlink::table_ = op::call_faces<async_unlink, unlink>("unlink");
 //
@@ -10,40 +10,10 @@
 
 #pragma once
 
+#include "op/declared.hpp"
 #include "op/face.hpp"
 
-#include <unio/detail/call_operation.hpp>
-
 #include <type_traits>
-
-namespace unio::inline v0_1::detail {
-
-/// The arguments of an operation.
-struct call_access {
-  template <class... Arguments> struct types {
-    template <class T> static constexpr bool has = (false || ... || std::is_same_v<T, Arguments>);
-  };
-
-  /// f of them, and of the value that the function fills in, if there is one.
-  template <class Operation> static auto give(Operation& op, auto f) noexcept {
-    if constexpr (requires { op.result_value_; })
-      return op.given_to([&](auto&&... arguments) { return f(arguments..., op.result_value_); });
-    else
-      return op.given_to(f);
-  }
-
-  /// The types of all but the first, as they are kept.
-  template <class Operation>
-  using rest_of = decltype(std::declval<Operation&>().given_to(
-      [](auto const&, auto const&... rest) { return types<std::remove_cvref_t<decltype(rest)>...>(); }));
-
-  template <class Operation> static constexpr bool opens = requires { Operation::opens; };
-  /// An operation that is declared otherwise: its call takes the operation.
-  template <class Operation>
-  static constexpr bool is_declared = requires(Operation& op) { op.given_to([](auto&&...) { return 0; }); };
-};
-
-} // namespace unio::detail
 
 namespace unio::inline v0_1::op {
 
@@ -76,7 +46,7 @@ template <class Operation> bool append_names(io_operation const& op, detail::fai
   path_view names[2];
   int count = 0;
   auto& self = const_cast<Operation&>(static_cast<Operation const&>(op));
-  detail::call_access::give(self, [&](auto const& first, auto const&... rest) {
+  detail::declared_access::give(self, [&](auto const& first, auto const&... rest) {
     if constexpr (!std::is_same_v<decltype(first), int const&>)
       for_each_name([&](path_view name) { names[count++] = name; }, first, rest...);
     return 0;
@@ -96,7 +66,7 @@ template <class Operation>
 void for_each_directory(io_operation const& op, void (*use)(int fd, void* context), void* context) noexcept {
   use(op.fd(), context);
   auto& self = const_cast<Operation&>(static_cast<Operation const&>(op));
-  detail::call_access::give(self, [&](auto const&, auto const&... rest) {
+  detail::declared_access::give(self, [&](auto const&, auto const&... rest) {
     [[maybe_unused]] auto const look = [&]<class T>(T const& argument) {
       if constexpr (std::is_same_v<T, detail::directory_number>)
         if (argument.fd != op.fd()) use(argument.fd, context);
@@ -110,15 +80,15 @@ inline void close_outcome(io_operation& op) noexcept {
   if (op.outcome_value() >= 0) sys::close(op.outcome_value());
 }
 
-/// Calls `Call` with the arguments of `op`.
+/// Calls `Call` with the arguments of `op`, or with `op`.
 template <auto Call, class Operation> int call(Operation& op) noexcept {
-  if constexpr (detail::call_access::is_declared<Operation>)
-    return detail::call_access::give(op, [](auto&&... arguments) {
+  if constexpr (std::is_invocable_v<decltype(Call), Operation&>)
+    return Call(op);
+  else
+    return detail::declared_access::give(op, [](auto&&... arguments) {
       int const r = refused(arguments...);
       return r != 0 ? r : Call(arguments...);
     });
-  else
-    return Call(op);
 }
 
 /// A deadline or a cancel ends it until a thread has begun it; from then on the call decides.
@@ -144,11 +114,11 @@ constexpr operation_faces call_faces(char const* name, bool changes_directory = 
                         },
                     .complete = decode,
                     .changes_directory = changes_directory};
-  if constexpr (detail::call_access::is_declared<Operation>) {
+  if constexpr (detail::declared_access::is_declared<Operation>) {
     f.object = append_names<Operation>;
-    if (detail::call_access::rest_of<Operation>::template has<detail::directory_number>)
+    if (detail::declared_access::rest_of<Operation>::template has<detail::directory_number>)
       f.for_each_descriptor = for_each_directory<Operation>;
-    if (detail::call_access::opens<Operation>) f.reclaim = close_outcome;
+    if (detail::declared_access::opens<Operation>) f.reclaim = close_outcome;
   }
   return f;
 }

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "op/declared.hpp"
 #include "op/face.hpp"
 #include "sys/descriptors.hpp"
 
@@ -22,31 +23,9 @@ static_assert(sizeof(msghdr) == sizeof(message_memory<8>::header) && alignof(msg
 static_assert(sizeof(iovec) * message_memory<8>::own_vectors == sizeof(message_memory<8>::vectors));
 static_assert(alignof(iovec) <= 8 && sizeof(const_buffer) == sizeof(iovec));
 
-/// Private state of the operations of datagram sockets.
-struct datagram_access {
-  template <class Operation> static auto& into(Operation& op) noexcept { return op.into_; }
-  template <class Operation> static auto& bytes(Operation& op) noexcept { return op.bytes_; }
-  template <class Operation> static auto& info(Operation& op) noexcept { return op.info_; }
-  template <class Operation> static auto& how(Operation& op) noexcept { return op.how_; }
-  template <class Operation> static auto& family(Operation& op) noexcept { return op.family_; }
-  template <class Operation> static auto& batch(Operation& op) noexcept { return op.batch_; }
-  template <class Operation> static auto& moved(Operation& op) noexcept { return op.moved_; }
-  template <class Operation> static auto& errors_wait(Operation& op) noexcept { return op.errors_wait_; }
-  template <class Operation> static auto& falls_back(Operation& op) noexcept { return op.falls_back_; }
-  template <class Operation> static auto& memory(Operation& op) noexcept { return op.memory_; }
-  template <class Operation> static auto& error(Operation& op) noexcept { return op.error_; }
-  template <class Operation> static auto& count(Operation& op) noexcept { return op.count_; }
-  template <class Operation> static auto& fds(Operation& op) noexcept { return op.fds_; }
-  template <class Operation> static auto& got(Operation& op) noexcept { return op.got_; }
-  template <class Handles> static void add(Handles& to, int fd) noexcept { to.add(fd); }
-  template <class Handles> static void set_truncated(Handles& h) noexcept { h.truncated_ = true; }
-};
-
 } // namespace unio::detail
 
 namespace unio::inline v0_1::op {
-
-using dgram = detail::datagram_access;
 
 /// Puts all buffers of a list into a message. In contrast to a stream's, none may be left out, for each would
 /// shorten the datagram: a list that was cut short inside its last buffer is copied to `own`.

@@ -8,18 +8,11 @@
 namespace unio::inline v0_1 {
 namespace {
 
-using op::dgram;
-
 constexpr std::size_t per_call = 32; // what the messages of one call take of the stack: 11 KiB
 
-template <class Operation> Operation& as(io_operation& op) noexcept { return static_cast<Operation&>(op); }
-template <class Operation> Operation const& as(io_operation const& op) noexcept {
-  return static_cast<Operation const&>(op);
-}
-
 template <class Operation> void begin(io_operation& op) noexcept {
-  dgram::moved(as<Operation>(op)) = 0;
-  dgram::errors_wait(as<Operation>(op)) = false;
+  op::value<Operation>(op) = 0; // bytes
+  op::state<Operation>(op).errors_wait = false;
 }
 
 // ---- receiving -------------------------------------------------------------------------------------------
@@ -56,24 +49,23 @@ int receive_some(int fd, address_family family, std::span<received_datagram> bat
 }
 
 readiness wants_to_receive(io_operation const& op) noexcept {
-  auto const& me = as<async_receive_batch>(op);
-  if (dgram::batch(me).empty()) return readiness::nothing;
-  return dgram::errors_wait(me) ? readiness::retry : readiness::readable;
+  if (op::as<async_receive_batch>(op).batch().empty()) return readiness::nothing;
+  return op::state<async_receive_batch>(op).errors_wait ? readiness::retry : readiness::readable;
 }
 
 int receive(io_operation& op, attempt) noexcept {
-  auto& me = as<async_receive_batch>(op);
-  dgram::errors_wait(me) = false;
+  auto& s = op::state<async_receive_batch>(op);
+  s.errors_wait = false;
   std::size_t done = 0;
-  for (std::span<received_datagram> rest = dgram::batch(me); !rest.empty();) {
-    int const n = receive_some(op.fd(), dgram::family(me), rest);
+  for (std::span<received_datagram> rest = op::as<async_receive_batch>(op).batch(); !rest.empty();) {
+    int const n = receive_some(op.fd(), s.family, rest);
     if (n < 0 && done == 0) {
-      if (n == -EAGAIN) dgram::errors_wait(me) = op::queued_errors_end_waits(op.fd());
+      if (n == -EAGAIN) s.errors_wait = op::queued_errors_end_waits(op.fd());
       return n;
     }
     if (n <= 0) break;
     auto const received = static_cast<std::size_t>(n);
-    for (received_datagram const& d : rest.first(received)) dgram::moved(me) += d.size;
+    for (received_datagram const& d : rest.first(received)) op::value<async_receive_batch>(op) += d.size;
     done += received;
     if (received < std::min(rest.size(), per_call)) break;
     rest = rest.subspan(received);
@@ -166,43 +158,42 @@ class batch_sending {
 };
 
 readiness wants_to_send(io_operation const& op) noexcept {
-  auto const& me = as<async_send_batch>(op);
-  if (dgram::batch(me).empty()) return readiness::nothing;
-  bool const blindly = op::waits_blindly(dgram::batch(me).front().how, dgram::family(me));
-  return blindly || dgram::errors_wait(me) ? readiness::retry : readiness::writable;
+  auto const& s = op::state<async_send_batch>(op);
+  std::span<datagram_to_send> const batch = op::as<async_send_batch>(op).batch();
+  if (batch.empty()) return readiness::nothing;
+  return op::waits_blindly(batch.front().how, s.family) || s.errors_wait ? readiness::retry
+                                                                         : readiness::writable;
 }
 
 int send(io_operation& op, attempt) noexcept {
-  auto& me = as<async_send_batch>(op);
-  dgram::errors_wait(me) = false;
-  batch_sending s(op.fd(), dgram::family(me), dgram::batch(me));
-  int const r = s.send();
-  dgram::moved(me) = s.moved();
-  if (r == -EAGAIN) dgram::errors_wait(me) = op::queued_errors_end_waits(op.fd());
+  auto& s = op::state<async_send_batch>(op);
+  s.errors_wait = false;
+  batch_sending sending(op.fd(), s.family, op::as<async_send_batch>(op).batch());
+  int const r = sending.send();
+  op::value<async_send_batch>(op) = sending.moved();
+  if (r == -EAGAIN) s.errors_wait = op::queued_errors_end_waits(op.fd());
   return r;
 }
-
-outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 
 } // namespace
 
 // Not for a ring: it has no entry for several messages, and one call for 32 of them costs less than 32
 // entries.
-constinit operation_faces const detail::receive_batch_faces = {.name = "receive_batch",
+constinit operation_faces const async_receive_batch::table_ = {.name = "receive_batch",
                                                                .tries = inline_attempt::predicted,
                                                                .interruptible = true,
                                                                .begin = begin<async_receive_batch>,
                                                                .wants = wants_to_receive,
                                                                .perform = receive,
-                                                               .complete = complete};
+                                                               .complete = op::decode};
 
-constinit operation_faces const detail::send_batch_faces = {.name = "send_batch",
+constinit operation_faces const async_send_batch::table_ = {.name = "send_batch",
                                                             .tries = inline_attempt::predicted,
                                                             .interruptible = true,
                                                             .flow = direction::out,
                                                             .begin = begin<async_send_batch>,
                                                             .wants = wants_to_send,
                                                             .perform = send,
-                                                            .complete = complete};
+                                                            .complete = op::decode};
 
 } // namespace unio

@@ -61,6 +61,11 @@ inline outcome decode(io_operation& op, int res, unsigned = 0) noexcept {
   return outcome::finished;
 }
 
+/// The same of one whose outcome says nothing.
+inline outcome decode_done(io_operation& op, int res, unsigned) noexcept {
+  return decode(op, res < 0 ? res : 0);
+}
+
 inline constexpr std::size_t max_bytes = 0x7ffff000; // MAX_RW_COUNT: the most that one call moves
 inline constexpr std::size_t max_vectors = 1024;     // UIO_MAXIOV
 

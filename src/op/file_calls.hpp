@@ -14,13 +14,9 @@
 
 namespace unio::inline v0_1::detail {
 
-/// Private state of operations. Each function takes the operation in its comment.
+/// Private state of async_clone_extents.
 struct file_operation_access {
-  // async_truncate: the length; the handle.
-  static extent_type size(async_truncate const& op) noexcept { return op.size_; }
-  static io_handle& file(async_truncate& op) noexcept { return *op.file_; }
-
-  // async_clone_extents: what to do, and how far it has come.
+  // What to do, and how far it has come.
   struct clone {
     extent_type offset, bytes, to_offset;
     int from, to;

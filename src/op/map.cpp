@@ -17,16 +17,16 @@ struct detail::map_access_to {
     std::size_t bytes;
     int refused;
   };
-  static range range_of(map_operation const& op) noexcept {
-    map_handle const& m = *op.map_;
-    if (!m.is_open() || !m.has(op.offset_, op.bytes_)) return {nullptr, 0, -EINVAL};
-    extent_type const end = op.bytes_ != 0 ? op.offset_ + op.bytes_ : m.length_;
+  template <class Operation> static range range_of(Operation& op) noexcept {
+    map_handle const& m = *op::state<Operation>(op);
+    if (!m.is_open() || !m.has(op.offset(), op.bytes())) return {nullptr, 0, -EINVAL};
+    extent_type const end = op.bytes() != 0 ? op.offset() + op.bytes() : m.length_;
     static auto const page = static_cast<extent_type>(::sysconf(_SC_PAGESIZE));
-    extent_type const begin = op.offset_ / page * page;
+    extent_type const begin = op.offset() / page * page;
     return {m.at_ + begin, static_cast<std::size_t>(end - begin), 0};
   }
-  static bool reaches_a_file(map_operation const& op) noexcept {
-    return op.map_->has_file() && op.map_->access_ == map_access::write;
+  static bool reaches_a_file(map_handle const& m) noexcept {
+    return m.has_file() && m.access_ == map_access::write;
   }
 };
 
@@ -40,7 +40,7 @@ using to = detail::map_access_to;
 int synchronize_at_once(async_map_barrier& op) noexcept {
   to::range const r = to::range_of(op);
   if (r.refused != 0) return r.refused;
-  return to::reaches_a_file(op) && r.bytes != 0 ? -EAGAIN : 0;
+  return to::reaches_a_file(*op::state<async_map_barrier>(op)) && r.bytes != 0 ? -EAGAIN : 0;
 }
 int synchronize(async_map_barrier& op) noexcept {
   if (int const at_once = synchronize_at_once(op); at_once != -EAGAIN) return at_once;
@@ -61,16 +61,9 @@ int advise_at_once(async_map_advise& op) noexcept {
 
 } // namespace
 
-detail::map_operation::map_operation(driver::operation_faces const& faces, map_handle& m, extent_type offset,
-                                     extent_type bytes, unio::deadline d) noexcept
-    : void_operation(faces, handle_kind::none, -1, m.own_multiplexer(), d),
-      map_(&m),
-      offset_(offset),
-      bytes_(bytes) {}
-
-constinit operation_faces const detail::map_barrier_faces =
+constinit operation_faces const async_map_barrier::table_ =
     op::call_faces<async_map_barrier, synchronize, synchronize_at_once>("map_barrier");
-constinit operation_faces const detail::map_advise_faces =
+constinit operation_faces const async_map_advise::table_ =
     op::call_faces<async_map_advise, advise, advise_at_once>("map_advise");
 
 } // namespace unio

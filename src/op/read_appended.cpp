@@ -3,6 +3,7 @@
 // The order matters: what the watch has queued is dropped first, then the file is read. What is appended
 // after that queues again.
 
+#include "op/declared.hpp"
 #include "op/face.hpp"
 
 #include <unio/tail_handle.hpp>
@@ -13,31 +14,18 @@
 #include <algorithm>
 
 namespace unio::inline v0_1 {
-
-/// Private state of the operation.
-struct detail::tail_access {
-  template <class O> static auto& state(O& op) noexcept { return op.waits_for_; }
-  static int file(async_read_appended const& op) noexcept { return op.file_; }
-  static mutable_buffer into(async_read_appended const& op) noexcept { return op.into_; }
-};
-
 namespace {
 
-using access = detail::tail_access;
-
-async_read_appended& self(io_operation& op) noexcept { return static_cast<async_read_appended&>(op); }
-async_read_appended const& self(io_operation const& op) noexcept {
-  return static_cast<async_read_appended const&>(op);
-}
+using self = async_read_appended;
 
 // What it waits for at the end of the file.
-readiness at_end(async_read_appended const& op) noexcept {
-  return access::file(op) != op.fd() ? readiness::readable : readiness::retry;
+readiness at_end(io_operation const& op) noexcept {
+  return op::state<self>(op).file != op.fd() ? readiness::readable : readiness::retry;
 }
 
-void begin(io_operation& op) noexcept { access::state(self(op)) = at_end(self(op)); }
+void begin(io_operation& op) noexcept { op::state<self>(op).waits_for = at_end(op); }
 
-readiness wants(io_operation const& op) noexcept { return access::state(self(op)); }
+readiness wants(io_operation const& op) noexcept { return op::state<self>(op).waits_for; }
 
 // What it leaves when a writer makes them without end only wakes the next wait at once.
 void drop_notices(int watch) noexcept {
@@ -61,15 +49,15 @@ int check_truncated(int file) noexcept {
 }
 
 int perform(io_operation& op, attempt how) noexcept {
-  async_read_appended& o = self(op);
-  int const file = access::file(o);
+  auto& [file, waits_for] = op::state<self>(op);
+  mutable_buffer const into = op::as<self>(op).into();
   if (file < 0) return -EBADF;
-  if (access::into(o).empty()) return 0;
-  if (at_end(o) == readiness::readable) drop_notices(op.fd());
-  int r = read_more(file, access::into(o), how == attempt::blocking ? 0 : RWF_NOWAIT);
+  if (into.empty()) return 0;
+  if (at_end(op) == readiness::readable) drop_notices(op.fd());
+  int r = read_more(file, into, how == attempt::blocking ? 0 : RWF_NOWAIT);
   if (r > 0) return r;
   bool const may_wait = r == -EAGAIN || r == -EOPNOTSUPP; // for the disk
-  access::state(o) = may_wait ? readiness::worker : at_end(o);
+  waits_for = may_wait ? readiness::worker : at_end(op);
   if (may_wait) return -EAGAIN;
   if (r == 0) r = check_truncated(file);
   return r == 0 ? -EAGAIN : r;
@@ -77,7 +65,7 @@ int perform(io_operation& op, attempt how) noexcept {
 
 } // namespace
 
-constinit operation_faces const detail::read_appended_faces = {.name = "read_appended",
+constinit operation_faces const async_read_appended::table_ = {.name = "read_appended",
                                                                .tries = inline_attempt::always,
                                                                .flow = direction::either,
                                                                .begin = begin,

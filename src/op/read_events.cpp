@@ -1,5 +1,6 @@
 // async_read_events: the events of a watch_handle.
 
+#include "op/declared.hpp"
 #include "op/face.hpp"
 
 #include <unio/watch_handle.hpp>
@@ -9,9 +10,7 @@
 namespace unio::inline v0_1 {
 namespace {
 
-mutable_buffer into(io_operation const& op) noexcept {
-  return static_cast<async_read_events const&>(op).into();
-}
+mutable_buffer into(io_operation const& op) noexcept { return op::as<async_read_events>(op).into(); }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   sqe.opcode = IORING_OP_READ;
@@ -29,7 +28,7 @@ int perform(io_operation& op, attempt) noexcept {
 
 } // namespace
 
-constinit operation_faces const detail::read_events_faces = {.name = "read_events",
+constinit operation_faces const async_read_events::table_ = {.name = "read_events",
                                                              .prepare = prepare,
                                                              .wants = op::wants<readiness::readable>,
                                                              .perform = perform,

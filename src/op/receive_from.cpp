@@ -12,65 +12,57 @@
 namespace unio::inline v0_1 {
 namespace {
 
-using op::dgram;
+using self = async_receive_from;
 
-async_receive_from& self(io_operation& op) noexcept { return static_cast<async_receive_from&>(op); }
-async_receive_from const& self(io_operation const& op) noexcept {
-  return static_cast<async_receive_from const&>(op);
-}
-
-void begin(io_operation& op) noexcept { dgram::errors_wait(self(op)) = false; }
+void begin(io_operation& op) noexcept { op::state<self>(op).errors_wait = false; }
 
 // The message as the kernel takes it. The kernel changes it, so it is written afresh for each attempt.
-bool fill(async_receive_from& r) noexcept {
-  msghdr& m = op::new_header(dgram::memory(r));
-  if (!op::put_buffers(m, dgram::into(r), op::own_vectors(dgram::memory(r)))) return false;
+bool fill(io_operation& op) noexcept {
+  auto& s = op::state<self>(op);
+  msghdr& m = op::new_header(s.memory);
+  if (!op::put_buffers(m, op::as<self>(op).into(), op::own_vectors(s.memory))) return false;
   m.msg_iovlen = std::min(m.msg_iovlen, op::max_vectors);
-  op::put_sender(m, *dgram::info(r));
+  op::put_sender(m, *op::as<self>(op).info());
   // Without room for control messages the kernel drops the descriptors that a Unix peer sends along.
-  if (dgram::family(r) != address_family::unix_path) {
-    m.msg_control = dgram::memory(r).control;
-    m.msg_controllen = sizeof(dgram::memory(r).control);
+  if (s.family != address_family::unix_path) {
+    m.msg_control = s.memory.control;
+    m.msg_controllen = sizeof(s.memory.control);
   }
   return true;
 }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
   // The ring's own wait for readiness would go round with an error in the socket's queue.
-  if (op::queues_errors(op.fd()) || !fill(self(op))) return false;
+  if (op::queues_errors(op.fd()) || !fill(op)) return false;
   sqe.opcode = IORING_OP_RECVMSG;
   sqe.fd = op.fd();
-  sqe.addr = reinterpret_cast<std::uintptr_t>(&op::header_of(dgram::memory(self(op))));
+  sqe.addr = reinterpret_cast<std::uintptr_t>(&op::header_of(op::state<self>(op).memory));
   sqe.len = 1;
   if (will_wait) sqe.ioprio = IORING_RECVSEND_POLL_FIRST; // saves a futile attempt
   return true;
 }
 
 readiness wants(io_operation const& op) noexcept {
-  return dgram::errors_wait(self(op)) ? readiness::retry : readiness::readable;
+  return op::state<self>(op).errors_wait ? readiness::retry : readiness::readable;
 }
 
 int perform(io_operation& op, attempt) noexcept {
-  async_receive_from& me = self(op);
-  dgram::errors_wait(me) = false;
+  auto& s = op::state<self>(op);
+  s.errors_wait = false;
   int const r = op::apart_from_queued_errors(op.fd(), 8, [&]() -> std::int64_t {
-    if (!fill(me)) return -EINVAL;
-    return sys::recvmsg(op.fd(), &op::header_of(dgram::memory(me)), MSG_DONTWAIT);
+    if (!fill(op)) return -EINVAL;
+    return sys::recvmsg(op.fd(), &op::header_of(s.memory), MSG_DONTWAIT);
   });
-  if (r == -EAGAIN) dgram::errors_wait(me) = op::queued_errors_end_waits(op.fd());
+  if (r == -EAGAIN) s.errors_wait = op::queued_errors_end_waits(op.fd());
   return r;
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
-  if (res >= 0) op::decode_info(op::header_of(dgram::memory(self(op))), *dgram::info(self(op)));
+  if (res >= 0) op::decode_info(op::header_of(op::state<self>(op).memory), *op::as<self>(op).info());
   return op::decode(op, res);
 }
 
 // ---- errors ----------------------------------------------------------------------------------------------
-
-async_receive_error& error_self(io_operation& op) noexcept { return static_cast<async_receive_error&>(op); }
-
-readiness wants_error(io_operation const&) noexcept { return readiness::exceptional; }
 
 datagram_error::kind kind_of(sock_extended_err const& e) noexcept {
   switch (static_cast<int>(e.ee_errno)) {
@@ -127,15 +119,13 @@ int perform_error(io_operation& op, attempt) noexcept {
   op::control_messages all({control, std::min<std::size_t>(m.msg_controllen, sizeof(control))});
   for (op::control_message c; all.next(c);)
     if (decode_error(c, found)) break;
-  dgram::error(error_self(op)) = found;
+  op::value<async_receive_error>(op) = found;
   return 0;
 }
 
-outcome complete_error(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
-
 } // namespace
 
-constinit operation_faces const detail::receive_from_faces = {.name = "receive_from",
+constinit operation_faces const async_receive_from::table_ = {.name = "receive_from",
                                                               .tries = inline_attempt::predicted,
                                                               .interruptible = true,
                                                               .begin = begin,
@@ -147,12 +137,12 @@ constinit operation_faces const detail::receive_from_faces = {.name = "receive_f
                                                               .can_be_taken = true};
 
 // What it learns is about the queue of errors, not about what may be read.
-constinit operation_faces const detail::receive_error_faces = {.name = "receive_error",
+constinit operation_faces const async_receive_error::table_ = {.name = "receive_error",
                                                                .tries = inline_attempt::always,
                                                                .interruptible = true,
                                                                .flow = direction::either,
-                                                               .wants = wants_error,
+                                                               .wants = op::wants<readiness::exceptional>,
                                                                .perform = perform_error,
-                                                               .complete = complete_error};
+                                                               .complete = op::decode};
 
 } // namespace unio

@@ -1,9 +1,11 @@
 // async_send_zero_copy: sending pages without copying them; two completions, one for the bytes, one for the
 // pages.
 
-#include "op/access.hpp"
+#include "op/declared.hpp"
 #include "op/face.hpp"
 #include "op/registered.hpp"
+
+#include <unio/socket_handle.hpp>
 
 #include <sys/socket.h>
 
@@ -15,25 +17,26 @@ namespace {
 
 static_assert(sys::op_send_zero_copy == IORING_OP_SEND_ZC);
 static_assert(sys::op_sendmsg_zero_copy == IORING_OP_SENDMSG_ZC);
-static_assert(sizeof(detail::message_header) == sizeof(msghdr));
+static_assert(sizeof(detail::zero_copy_state::message) == sizeof(msghdr) && alignof(msghdr) <= 8);
 
 const_buffers const& buffers_of(io_operation const& op) noexcept {
-  return static_cast<async_send_zero_copy const&>(op).request().buffers;
+  return op::as<async_send_zero_copy>(op).request().buffers;
 }
+bool& copies(io_operation& op) noexcept { return op::state<async_send_zero_copy>(op).copies; }
 bool is_empty(io_operation const& op) noexcept { return buffers_of(op).bytes() == 0; }
 
-void begin(io_operation& op) noexcept { op::access::copies(op) = false; }
+void begin(io_operation& op) noexcept { copies(op) = false; }
 
 // Of several buffers. It lies in the operation, because a kernel may look at it when the entry is performed.
 msghdr& message_of(io_operation& op, op::vectors const& v) noexcept {
-  auto& m = *new (op::access::message(op)) msghdr{};
+  auto& m = *new (op::state<async_send_zero_copy>(op).message) msghdr{};
   m.msg_iov = const_cast<iovec*>(v.data()); // the caller's array: v is not single
   m.msg_iovlen = static_cast<std::size_t>(v.count());
   return m;
 }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
-  if (is_empty(op) || op::access::copies(op)) return false;
+  if (is_empty(op) || copies(op)) return false;
   sqe.fd = op.fd();
   sqe.msg_flags = MSG_NOSIGNAL;
   op::vectors const v(buffers_of(op));
@@ -77,21 +80,21 @@ int copy(io_operation& op) noexcept {
 int perform(io_operation& op, attempt) noexcept {
   if (is_empty(op)) return 0;
   int const r = copy(op);
-  if (may_be_for_the_pages(r)) op::access::copies(op) = true; // it is not: report it
+  if (may_be_for_the_pages(r)) copies(op) = true; // it is not: report it
   return r;
 }
 
 outcome complete(io_operation& op, int res, unsigned flags) noexcept {
   bool const notified = (flags & IORING_CQE_F_NOTIF) != 0;
   bool const more = (flags & IORING_CQE_F_MORE) != 0; // a notification follows, even after some errors
-  if (notified) return op::access::copies(op) ? outcome::again : outcome::released;
-  if (may_be_for_the_pages(res) && !op::access::copies(op)) {
-    op::access::copies(op) = true;
+  if (notified) return copies(op) ? outcome::again : outcome::released;
+  if (may_be_for_the_pages(res) && !copies(op)) {
+    copies(op) = true;
     return more ? outcome::pending : outcome::again;
   }
   outcome const o = op::decode(op, res);
   if (o == outcome::again && more) {
-    op::access::copies(op) = true;
+    copies(op) = true;
     return outcome::pending;
   }
   return o == outcome::finished && more ? outcome::holding : o;
@@ -106,7 +109,7 @@ void abort(io_operation& op) noexcept {
 
 } // namespace
 
-constinit operation_faces const detail::send_zero_copy_faces = {.name = "send_zero_copy",
+constinit operation_faces const async_send_zero_copy::table_ = {.name = "send_zero_copy",
                                                                 .tries = inline_attempt::never,
                                                                 .flow = direction::out,
                                                                 .begin = begin,

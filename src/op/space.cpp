@@ -12,19 +12,17 @@ namespace {
 
 // ---- length -----------------------------------------------------------------------------------------------
 
-int refuse_length(async_truncate& op) noexcept {
-  return file_access::size(op) > largest_offset ? -EFBIG : -EAGAIN;
-}
+int refuse_length(async_truncate& op) noexcept { return op.size() > largest_offset ? -EFBIG : -EAGAIN; }
 int truncate(async_truncate& op) noexcept {
   if (int const refused = refuse_length(op); refused != -EAGAIN) return refused;
-  return uninterrupted(
-      [&] { return sys::ftruncate(op.fd(), static_cast<std::int64_t>(file_access::size(op))); });
+  value<async_truncate>(op) = op.size();
+  return uninterrupted([&] { return sys::ftruncate(op.fd(), static_cast<std::int64_t>(op.size())); });
 }
 
 // The map of a mapped file follows, on the thread that runs the operation.
 outcome truncated(io_operation& op, int res, unsigned) noexcept {
   if (res >= 0 && op.kind() == handle_kind::mapped_file) {
-    auto& file = static_cast<mapped_file_handle&>(file_access::file(static_cast<async_truncate&>(op)));
+    auto& file = static_cast<mapped_file_handle&>(*state<async_truncate>(op));
     if (result<extent_type> const mapped = file.update_map(); !mapped)
       res = detail::to_native(mapped.error());
   }
@@ -86,7 +84,7 @@ constexpr operation_faces placing(operation_faces f) noexcept {
 
 namespace unio::inline v0_1 {
 
-constinit operation_faces const detail::truncate_faces = op::faces_of_truncate();
+constinit operation_faces const async_truncate::table_ = op::faces_of_truncate();
 constinit operation_faces const async_maximum_extent::table_ =
     op::call_faces<async_maximum_extent, op::maximum_extent, op::length_at_once>("maximum_extent");
 constinit operation_faces const async_zero::table_ =

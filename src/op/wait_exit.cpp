@@ -4,30 +4,21 @@
 // descriptor becomes readable when the process has ended, on every driver, and waitid(2) then does not wait.
 
 #include "handle/process_state.hpp"
+#include "op/declared.hpp"
 #include "op/face.hpp"
 
 namespace unio::inline v0_1 {
-
-/// Private state of the operation.
-struct detail::process_access {
-  static detail::process_state* state(async_wait_exit& op) noexcept { return op.state_; }
-  static exit_status& status(async_wait_exit& op) noexcept { return op.status_; }
-};
-
 namespace {
 
-using access = detail::process_access;
-
 int perform(io_operation& op, attempt) noexcept {
-  auto& self = static_cast<async_wait_exit&>(op);
-  detail::process_state* const state = access::state(self);
-  if (state == nullptr) return -EBADF; // a closed handle
-  return detail::look(*state, op.fd(), access::status(self));
+  detail::process_state* const process = op::state<async_wait_exit>(op).process;
+  if (process == nullptr) return -EBADF; // a closed handle
+  return detail::look(*process, op.fd(), op::value<async_wait_exit>(op));
 }
 
 } // namespace
 
-constinit operation_faces const detail::wait_exit_faces = {
+constinit operation_faces const async_wait_exit::table_ = {
     .name = "wait_exit", .wants = op::wants<readiness::readable>, .perform = perform, .complete = op::decode};
 
 } // namespace unio

@@ -3,6 +3,7 @@
 // A ring takes no part but for the readiness: it could read in a thread of the kernel, to which other signals
 // are pending than to the one that waits (signalfd(2)).
 
+#include "op/declared.hpp"
 #include "op/face.hpp"
 
 #include <unio/signal_handle.hpp>
@@ -12,16 +13,7 @@
 #include <csignal>
 
 namespace unio::inline v0_1 {
-
-/// Private state of the operation.
-struct detail::signal_access {
-  static bool is_masked(async_wait_signal& op) noexcept { return op.is_masked_; }
-  static signal_info& info(async_wait_signal& op) noexcept { return op.info_; }
-};
-
 namespace {
-
-using access = detail::signal_access;
 
 int read_masked(int fd, signal_info& out) noexcept {
   signalfd_siginfo s;
@@ -36,18 +28,17 @@ int read_masked(int fd, signal_info& out) noexcept {
 }
 
 int perform(io_operation& op, attempt) noexcept {
-  auto& self = static_cast<async_wait_signal&>(op);
-  signal_info& out = access::info(self);
-  if (access::is_masked(self)) return read_masked(op.fd(), out);
+  signal_info& out = op::value<async_wait_signal>(op);
+  if (op::state<async_wait_signal>(op).is_masked) return read_masked(op.fd(), out);
   // A pipe, into which the handler writes whole records (src/handle/signal.cpp).
   return op::uninterrupted([&] { return sys::read(op.fd(), &out, sizeof out); });
 }
 
 } // namespace
 
-constinit operation_faces const detail::wait_signal_faces = {.name = "wait_signal",
+constinit operation_faces const async_wait_signal::table_ = {.name = "wait_signal",
                                                              .wants = op::wants<readiness::readable>,
                                                              .perform = perform,
-                                                             .complete = op::decode};
+                                                             .complete = op::decode_done};
 
 } // namespace unio

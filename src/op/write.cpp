@@ -1,5 +1,6 @@
 // async_write: all of writing, for every driver.
 
+#include "op/declared.hpp"
 #include "op/face.hpp"
 #include "op/registered.hpp"
 #include "sys/shared_streams.hpp"
@@ -18,8 +19,7 @@
 namespace unio::inline v0_1 {
 namespace {
 
-async_write& self(io_operation& op) noexcept { return static_cast<async_write&>(op); }
-async_write const& self(io_operation const& op) noexcept { return static_cast<async_write const&>(op); }
+async_write const& self(io_operation const& op) noexcept { return op::as<async_write>(op); }
 
 bool is_empty(io_operation const& op) noexcept { return self(op).request().buffers.bytes() == 0; }
 bool is_pipe(io_operation const& op) noexcept {
@@ -129,7 +129,7 @@ int perform(io_operation& op, attempt how) noexcept {
 
 } // namespace
 
-constinit operation_faces const detail::write_faces = {
+constinit operation_faces const async_write::table_ = {
     .name = "write",
     .flow = direction::out,
     .prepare = prepare,

@@ -163,6 +163,18 @@ TEST(passed_handles, are_refused_where_they_cannot_be_sent) {
   EXPECT_EQ(unio::receive_handles(socket.first, unio::mutable_buffer(memory), 10s)->bytes.bytes(), 0U);
 }
 
+TEST(passed_handles, are_not_waited_for_by_those_that_try) {
+  ends socket;
+  char memory[4];
+  auto const nothing = unio::try_receive_handles(socket.second, unio::mutable_buffer(memory));
+  EXPECT_EQ(nothing.error(), unio::condition::would_block);
+  unio::handle const* const one[] = {&socket.first};
+  ASSERT_TRUE(unio::try_send_handles(socket.first, unio::const_buffer("x", 1), one));
+  auto const got = unio::try_receive_handles_for(socket.second, unio::mutable_buffer(memory), 10s);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->handles.size(), 1U);
+}
+
 TEST(passed_handles, end_a_receive_on_a_stream) {
   ends socket;
   unio::handle const* const one[] = {&socket.first};

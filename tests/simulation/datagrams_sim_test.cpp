@@ -260,7 +260,7 @@ TEST(simulated_datagrams, are_not_lost_by_operations_that_are_cancelled_or_destr
           char const byte = 'x';
           started sending(unio::async_send_to(client, {.to = server_at}, unio::const_buffer(&byte, 1)));
           EXPECT_TRUE(run_until(s, [&] { return sending.ended(); }));
-          EXPECT_EQ(sending.bytes, 1U);
+          EXPECT_EQ(sending.tally::bytes, 1U);
         }
         for (std::uint64_t turns = d.below(6); turns != 0; --turns) (void)s.multiplexer().try_run();
         operations[d.below(3)]->cancel();

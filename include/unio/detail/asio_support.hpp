@@ -101,7 +101,7 @@ template <class T> struct asio_result<std::tuple<asio_error_code, T>> {
 
 /// Whether no byte means that the stream has ended.
 template <class Sender> bool asio_expects_bytes([[maybe_unused]] Sender const& s) noexcept {
-  if constexpr (std::derived_from<Sender, transfer_operation<mutable_buffers>>) {
+  if constexpr (std::derived_from<Sender, async_read>) {
     return s.request().buffers.bytes() != 0;
   } else {
     return std::derived_from<Sender, async_receive>;

@@ -7,33 +7,13 @@
 namespace unio::inline v0_1 {
 namespace detail {
 
-extern UNIO_API driver::operation_faces const truncate_faces, clone_extents_faces;
+extern UNIO_API driver::operation_faces const clone_extents_faces;
 
 struct file_operation_access; // src/op/file_calls.hpp
 
 } // namespace detail
 
-/// Not UNIO_CALL_OPERATION: the map of a mapped file follows.
-class UNIO_API async_truncate : public io_operation, public detail::standard_sender<async_truncate> {
- public:
-  using result_type = io_result<extent_type>;
-  async_truncate() = default;
-  async_truncate(io_handle& h, extent_type size, unio::deadline d = {}) noexcept
-      : io_operation(detail::truncate_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-        file_(&h),
-        size_(size) {}
-  [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return failed();
-    return size_;
-  }
-
- private:
-  friend struct detail::file_operation_access;
-  io_handle* file_ = nullptr;
-  extent_type size_ = 0;
-};
-
-/// Not UNIO_CALL_OPERATION: it is done in steps, and tells how far it came.
+/// Not UNIO_OPERATION: it is done in steps, and tells how far it came.
 class UNIO_API async_clone_extents : public io_operation,
                                      public detail::standard_sender<async_clone_extents> {
  public:
@@ -62,7 +42,6 @@ class UNIO_API async_clone_extents : public io_operation,
 };
 
 // In every style, beside the members of file_handle.
-UNIO_SENDER_FORMS(async_truncate, (io_handle&, h), (extent_type, size))
 UNIO_SENDER_FORMS(async_clone_extents, (io_handle&, from), (extent_type, offset), (extent_type, bytes),
                   (io_handle&, to), (extent_type, to_offset))
 
