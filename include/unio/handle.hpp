@@ -348,14 +348,14 @@ inline async_receive::result_type async_receive::result() noexcept {
   return {detail::lent_of(*pool_, std::exchange(filled_, nullptr), bytes), bytes};
 }
 inline async_receive::async_receive(async_receive&& other) noexcept
-    : io_operation(static_cast<io_operation&&>(other)),
+    : operation_on(static_cast<operation_on&&>(other)),
       pool_waiter(other),
       pool_(other.pool_),
       filled_(std::exchange(other.filled_, nullptr)) {}
 inline async_receive& async_receive::operator=(async_receive&& other) noexcept {
   if (this == &other) return *this;
   drop_filled();
-  io_operation::operator=(static_cast<io_operation&&>(other));
+  operation_on::operator=(static_cast<operation_on&&>(other));
   pool_ = other.pool_;
   filled_ = std::exchange(other.filled_, nullptr);
   return *this;

@@ -5,9 +5,9 @@
 //
 //   using enum unio::readiness_set;
 //   unio::poll_entry ends[] = {{client, readable}, {server, readable | writable}};
-//   while (co_await unio::co_poll_any(ends))
-//     for (unio::poll_entry const& e : ends)
-//       if (e.is_ready()) …                                    // e.found() says for what
+//   co_await unio::co_poll_any(ends);
+//   for (unio::poll_entry const& e : ends)
+//     if (e.is_ready()) …                                    // e.found() says for what
 //
 // One handle alone: handle::poll. Descriptors of others: unio/foreign_handle.hpp. What runs in coroutines of
 // its own has no need of this: each waits for its own handle.

@@ -100,8 +100,9 @@ void io_operation::start_on(io_multiplexer& m) noexcept {
       return driver::start_recorded(op, runs);
     runs.start(op);
   };
-  static constexpr auto begin_atomic = [] [[gnu::noinline]] (io_operation & op, io_multiplexer & m) noexcept {
-    begin(op, m.of_this_thread(), op.common_ ? bit_started | bit_takeable : bit_started);
+  static constexpr auto begin_atomic = [] [[gnu::noinline]] (io_operation & op,
+                                                             io_multiplexer & runs) noexcept {
+    begin(op, runs.of_this_thread(), op.common_ ? bit_started | bit_takeable : bit_started);
   };
   is_atomic() ? begin_atomic(*this, m) : begin(*this, m, bit_started);
 }
@@ -205,21 +206,21 @@ namespace detail {
 // a call.
 
 void awaiting::start(io_operation& op) noexcept {
-  static constexpr auto on_another = [] [[gnu::noinline]] (awaiting & self, io_operation & op,
-                                                           io_multiplexer & m) noexcept {
+  static constexpr auto on_another = [] [[gnu::noinline]] (awaiting & self, io_operation & o,
+                                                           io_multiplexer & runs) noexcept {
     // One of several threads finds its place there, once.
-    io_multiplexer& here = m.is_shared() ? m.of_this_thread() : m;
-    bool const elsewhere = &here == &m && m.runs_elsewhere();
-    if (elsewhere || m.is_shared()) op.set_atomic(self.next_message_);
-    if (elsewhere) return op.set_quiet(false);
-    op.set_quiet();
-    op.start_on(here);
+    io_multiplexer& here = runs.is_shared() ? runs.of_this_thread() : runs;
+    bool const elsewhere = &here == &runs && runs.runs_elsewhere();
+    if (elsewhere || runs.is_shared()) o.set_atomic(self.next_message_);
+    if (elsewhere) return o.set_quiet(false);
+    o.set_quiet();
+    o.start_on(here);
   };
-  static constexpr auto with_care = [] [[gnu::noinline]] (awaiting & self, io_operation & op) noexcept {
+  static constexpr auto with_care = [] [[gnu::noinline]] (awaiting & self, io_operation & o) noexcept {
     environment const& e = *self.environment_;
-    if (e.stop.stop_requested()) return op.refuse(-ECANCELED);
-    if (e.stop.stop_possible()) op.set_atomic(self.next_message_);
-    on_another(self, op, choose(op.own_multiplexer_, e.multiplexer));
+    if (e.stop.stop_requested()) return o.refuse(-ECANCELED);
+    if (e.stop.stop_possible()) o.set_atomic(self.next_message_);
+    on_another(self, o, choose(o.own_multiplexer_, e.multiplexer));
   };
   environment const& e = *environment_;
   io_multiplexer* const own = shortcut.get();
@@ -233,19 +234,19 @@ void awaiting::start(io_operation& op) noexcept {
 
 bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
   static constexpr auto with_care = [] [[gnu::noinline]] (awaiting & self,
-                                                          io_operation & op) noexcept -> bool {
+                                                          io_operation & o) noexcept -> bool {
     stop_token const stop = self.environment_->stop;
-    bool const elsewhere = !op.started();
+    bool const elsewhere = !o.started();
     bool const stopped = stop.stop_possible() && !self.attach(stop);
-    if (elsewhere && stopped) return op.refuse(-ECANCELED), false;
-    op.set_awaited(true);
+    if (elsewhere && stopped) return o.refuse(-ECANCELED), false;
+    o.set_awaited(true);
     if (elsewhere) {
       // From here on it may end, and its coroutine too, at any moment.
-      op.start(self.environment_->multiplexer);
+      o.start(self.environment_->multiplexer);
       return true;
     }
-    if (stopped) op.cancel();
-    if (op.is_atomic()) op.let_be_taken(); // and resumed, at any moment
+    if (stopped) o.cancel();
+    if (o.is_atomic()) o.let_be_taken(); // and resumed, at any moment
     return true;
   };
   handle_ = h;
@@ -264,26 +265,26 @@ void awaiting::stop(io_operation& op) noexcept {
 }
 
 void awaiting::notify(io_operation& op) noexcept {
-  static constexpr auto go_on = [] [[gnu::always_inline]] (awaiting & self, io_operation & op) noexcept {
+  static constexpr auto go_on = [] [[gnu::always_inline]] (awaiting & self, io_operation & o) noexcept {
     environment const* const e = self.environment_;
     std::coroutine_handle<> const h = std::exchange(self.handle_, nullptr);
-    UNIO_PROBE(coroutine_resumed, &op, h.address());
+    UNIO_PROBE(coroutine_resumed, &o, h.address());
     if (e == nullptr) {
-      op.mark_finished();
+      o.mark_finished();
       return resume(h);
     }
     static_assert(sizeof(resumption) <= sizeof(driver::operation_links) &&
                   alignof(resumption) <= alignof(driver::operation_links));
     // The links of an operation that has ended are free: the node that resumes the coroutine takes their
     // place.
-    auto* const r = ::new (static_cast<void*>(&op.links)) resumption(h, e);
+    auto* const r = ::new (static_cast<void*>(&o.links)) resumption(h, e);
     executor_ref const executor = e->executor;
-    op.mark_finished();
+    o.mark_finished();
     resume(executor.dispatch(*r));
   };
-  static constexpr auto detached = [] [[gnu::noinline]] (awaiting & self, io_operation & op) noexcept {
+  static constexpr auto detached = [] [[gnu::noinline]] (awaiting & self, io_operation & o) noexcept {
     self.detach(self.environment_->stop);
-    go_on(self, op);
+    go_on(self, o);
   };
   bool const may_be_stopped = environment_ != nullptr && environment_->stop.stop_possible();
   may_be_stopped ? detached(*this, op) : go_on(*this, op);
