@@ -143,17 +143,17 @@ THREADS = [
          "e != nullptr && take_wake()")]),
     ("what ends with its handle stays pending",
      "run_returns_when_another_thread_has_closed_the_last_handle", [
-        ("driver/engine/loop.cpp", "deliver(op); });\n  count_landed();", "deliver(op); });")]),
+        ("driver/engine/loop.cpp", "deliver_apart(op); });\n  count_landed();", "deliver_apart(op); });")]),
     ("what ends with its thread stays pending",
      "nothing_is_pending_after_the_thread_of_the_last_operation_has_ended", [
-        ("driver/engine/loop.cpp", "deliver(op); });\n  count_landed();", "deliver(op); });"),
+        ("driver/engine/loop.cpp", "deliver_apart(op); });\n  count_landed();", "deliver_apart(op); });"),
         ("driver/engine/closing.cpp", "if (landed_ != 0) discount_landed();", ""),
         ("driver/engine/handover.cpp", "count_landed();\n  give_away_posted();", "give_away_posted();")]),
     ("try_run_for() says that nothing is pending",
      "try_run_for_says_that_another_thread_has_something_pending", [
         ("driver/engine/loop.cpp",
-         "(until == 0 || now() >= until)) return is_done()",
-         "(until == 0 || now() >= until)) return is_idle()")]),
+         "(until == 0 || now() >= until)) return {.n = is_done()",
+         "(until == 0 || now() >= until)) return {.n = is_idle()")]),
     ("a cancel that overtakes the start is lost", "a_stop_that_overtakes_the_start_is_not_lost", [
         ("driver/engine/mailbox.cpp",
          "has_begun ? cancel(*op) : op->keep_request(io_operation::request_cancel);",
