@@ -127,7 +127,7 @@ TEST_P(cached_reads, of_what_is_cached_by_half_are_whole) {
   ASSERT_EQ(::posix_fadvise(file_.native_handle(), half, half, POSIX_FADV_DONTNEED), 0);
   if (test::cached_pages(directory_ / "large") > static_cast<std::ptrdiff_t>(half / block))
     GTEST_SKIP() << "the second half stays in the cache";
-  EXPECT_EQ(read(half - block, 2 * block), std::string(block, 'a') + std::string(block, 'b'));
+  EXPECT_TRUE(read(half - block, 2 * block) == std::string(block, 'a') + std::string(block, 'b'));
 }
 
 UNIO_ON_BOTH_DRIVERS(cached_reads);

@@ -172,7 +172,7 @@ TEST_F(direct_reads, of_threads_that_come_and_go_use_what_was_there) {
   test::failing_calls const calls;
   for (int i = 0; i != 5; ++i) {
     EXPECT_EQ(jobs_of_two_reads(), 0U);
-    file_.close();
+    ASSERT_TRUE(file_.close());
     open();
   }
   EXPECT_EQ(calls.count<&table::io_destroy>(), 0);
