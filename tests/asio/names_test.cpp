@@ -25,6 +25,7 @@
 namespace {
 
 using namespace test;
+using ::failure;
 using asio::ip::udp;
 using flags = asio::ip::resolver_base;
 

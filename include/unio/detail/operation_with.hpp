@@ -51,7 +51,8 @@ class UNIO_API operation_on : public io_operation {
   template <class Subject>
   operation_on(driver::operation_faces const& table, Subject& s, unio::deadline d) noexcept
       : io_operation(table, kind_of(s), number_of(s), s.own_multiplexer(), d) {}
-  // In src/op/call.cpp: one that is closed is the working directory.
+  // In src/op/declared.cpp, for headers that need no handle. A closed directory is the working directory.
+  operation_on(driver::operation_faces const& table, handle const& h, unio::deadline d) noexcept;
   operation_on(driver::operation_faces const& table, path_handle const& base, unio::deadline d) noexcept;
   operation_on(driver::operation_faces const& table, io_multiplexer* m, unio::deadline d) noexcept
       : io_operation(table, handle_kind::none, -1, m, d) {}
