@@ -121,3 +121,5 @@ UNIO_OPERATION(lock_range, file_lock, (file_handle&, h), (extent_type, offset), 
 UNIO_OPERATION(lock_file, file_lock, (file_handle&, h), (lock_kind, how))
 
 } // namespace unio
+
+#include <unio/file_handle.hpp> // the operations' constructors need it
