@@ -150,7 +150,7 @@ struct detail::poll_access {
 
   /// What one has found counts even if it is gone by now.
   static int came_to(async_poll_any& w) noexcept {
-    if (w.why_ == 0) (void)look(w, at_once);
+    if (w.why_ == 0 || count_ready(w) != 0) (void)look(w, at_once);
     if (int const ready = count_ready(w); ready != 0) return ready;
     if (w.why_ != 0) return w.why_;
     for (poll_entry const& e : w.entries_)
