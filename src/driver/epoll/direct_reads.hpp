@@ -27,6 +27,8 @@ class direct_reads {
   /// Takes one back that is only queued.
   bool withdraw(io_operation& op) noexcept;
   [[nodiscard]] bool has_queued() const noexcept { return !queued_.empty(); }
+  /// Whether there ever were some.
+  [[nodiscard]] bool had_some() const noexcept { return state_ != nullptr; }
   /// Gives the kernel what is queued, and workers what it does not take.
   void submit(engine& e) noexcept;
   /// Processes what has ended.

@@ -80,12 +80,16 @@ class epoll_backend final : public backend {
     return op.links.is.where == place::parked || direct_.withdraw(op);
   }
   [[nodiscard]] bool has_unsubmitted() const noexcept override { return direct_.has_queued(); }
-  void submit(engine& e) noexcept override { direct_.submit(e); }
+  void submit(engine& e) noexcept override {
+    if (direct_.has_queued()) [[unlikely]]
+      direct_.submit(e);
+  }
   [[nodiscard]] bool has_news() const noexcept override { return sys::is_readable(epoll_fd_); }
 
   int reap(engine& e, std::int64_t until) noexcept override {
     timespec timeout{};
-    if (direct_.has_queued()) direct_.submit(e);
+    if (direct_.has_queued()) [[unlikely]]
+      direct_.submit(e);
     bool const sleeps = until != 0 && !e.before_sleep();
     if (sleeps) until = e.sleeps_until(until);
     if (sleeps && until != deadline::forever) {
@@ -97,7 +101,8 @@ class epoll_backend final : public backend {
                                            sleeps && until == deadline::forever ? nullptr : &timeout);
     if (sleeps) e.after_sleep();
     ++e.statistics.turns;
-    direct_.take(e);
+    if (direct_.had_some()) [[unlikely]]
+      direct_.take(e);
     if (n < 0) return n == -EINTR ? 0 : static_cast<int>(n);
     e.statistics.completions += static_cast<std::uint64_t>(n);
     for (std::int64_t i = 0; i < n; ++i)
