@@ -13,6 +13,17 @@ struct nobody {
   static void set_value(io_result<void>&&) noexcept {}
   static void set_done() noexcept {}
 };
+
+// Of an atomic form, but no other thread takes it over while this one is away: its end is to end a run() here.
+class stays_here : message_link<stays_here>, public async_wait {
+  using link = message_link<stays_here>;
+
+ public:
+  explicit stays_here(timer_handle& t) noexcept : async_wait(t) { set_atomic(link::next_message_); }
+  stays_here(stays_here&& other) noexcept : link(), async_wait(static_cast<async_wait&&>(other)) {
+    set_atomic(link::next_message_);
+  }
+};
 } // namespace
 
 // The wake-up may come from another thread: an operation without end keeps run() from reporting that nothing
@@ -26,7 +37,7 @@ result<void> blocker::wait(io_multiplexer* m) noexcept {
   }
   if (is_awake()) return {};
   timer_handle never(deadline::none(), m);
-  auto sleep = connect(atomic_async_wait(never), nobody());
+  auto sleep = connect(stays_here(never), nobody());
   sleep.start();
   sleep_ = &sleep;
   thread_ = this_thread_token();
