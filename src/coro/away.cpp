@@ -14,7 +14,8 @@ struct nobody {
   static void set_done() noexcept {}
 };
 
-// Of an atomic form, but no other thread takes it over while this one is away: its end is to end a run() here.
+// Of an atomic form, but no other thread takes it over while this one is away: its end is to end a run()
+// here.
 class stays_here : message_link<stays_here>, public async_wait {
   using link = message_link<stays_here>;
 
