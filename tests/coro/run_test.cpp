@@ -96,28 +96,6 @@ TEST(run, runs_on_a_multiplexer_for_several_threads_whoever_ends_the_task) {
   helps.join();
 }
 
-// What keeps its run() from ending is not taken over while it computes, so that the end of the task ends it.
-TEST(run, ends_though_its_thread_was_away_and_another_ends_the_task) {
-  auto const m = a_multiplexer(2);
-  std::atomic<bool> ends{false};
-  std::thread helps([&] {
-    (void)m->try_run();
-    unio::timer_handle never(unio::deadline::none(), m.get());
-    started const sleep{unio::async_wait(never)};
-    while (!ends) (void)m->try_run_for(1ms);
-  });
-  auto hops = [](unio::io_multiplexer& on, std::thread::id waits) -> task<bool> {
-    if (std::this_thread::get_id() == waits) std::this_thread::sleep_for(10ms);
-    for (int i = 0; i != 10'000 && std::this_thread::get_id() == waits; ++i) co_await reposts{on};
-    co_return true;
-  };
-  for (int i = 0; i != 10; ++i) {
-    EXPECT_TRUE(unio::run(*m, hops(*m, std::this_thread::get_id())));
-  }
-  ends = true;
-  helps.join();
-}
-
 // Posted work that runs is not pending, so m.run() says 0 meanwhile.
 TEST(run, on_several_threads_goes_on_on_each_though_nothing_is_pending) {
   auto const m = a_multiplexer(3);
