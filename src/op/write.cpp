@@ -11,7 +11,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <ctime>
@@ -122,9 +121,8 @@ int perform(io_operation& op, attempt how) noexcept {
   bool const is_short = buffers.size() == 1 && !buffers.front().empty() && sys::current == &sys::kernel;
   if (!is_short || op.kind() != handle_kind::stream_socket) return perform_any(op, how);
   const_buffer const bytes = buffers.front();
-  return op::uninterrupted([&] { // see kernel_calls
-    return sys::call(SYS_sendto, op.fd(), bytes.data(), bytes.size(), send_flags, nullptr, 0);
-  });
+  return op::uninterrupted(
+      [&] { return sys::kernel_calls::send(op.fd(), bytes.data(), bytes.size(), send_flags); });
 }
 
 } // namespace

@@ -176,6 +176,9 @@ inline std::int64_t read(int fd, void* data, std::size_t n) noexcept { return ca
 inline std::int64_t recv(int fd, void* data, std::size_t n, int flags) noexcept {
   return call(SYS_recvfrom, fd, data, n, flags, nullptr, nullptr);
 }
+inline std::int64_t send(int fd, void const* data, std::size_t n, int flags) noexcept {
+  return call(SYS_sendto, fd, data, n, flags, nullptr, 0);
+}
 inline std::int64_t pread(int fd, void* data, std::size_t n, std::int64_t at) noexcept {
   return call(SYS_pread64, fd, data, n, at);
 }

@@ -172,7 +172,7 @@ result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept
   if (!is_plain) count_landed();
   int const before = ran + delivered_;
   // Nothing of its own is in flight, so that there is nothing to ask the kernel for.
-  if (before != 0 || is_plain ? is_idle() : is_done()) {
+  if ((before != 0 || is_plain) ? is_idle() : is_done()) {
     (void)take_wake();
     bool const more = has_posted() || (shared_ != nullptr && shared_->has_shared());
     if (before == 0 && more && !b.spent()) return {.is_over = false};
