@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "sys/barrier.hpp"
+
 #include <unio/error.hpp>
 
 #include <gtest/gtest.h>
@@ -40,5 +42,9 @@ namespace test {
 
 using namespace std::chrono_literals;
 using namespace unio;
+
+/// Asked for while the program has one thread, which takes no time, and inherited by children. Each process
+/// that asks when it has threads waits some 10 ms.
+inline bool const has_barriers = sys::has_barriers();
 
 } // namespace test

@@ -1,5 +1,6 @@
 // A child for each seed, and what it tells its parent in memory that they share.
 
+#include "sys/barrier.hpp"
 #include "testing/threads/scheduler.hpp"
 
 #include <unio/detail/config.hpp>
@@ -124,7 +125,8 @@ exploration explore(thread_options const& options, std::function<void()> const& 
   std::optional<std::uint64_t> const only = only_seed();
   if (only.has_value()) o.first_seed = *only, o.seeds = 1;
   exploration all;
-  std::fflush(nullptr); // or each child would have it as well
+  std::fflush(nullptr);      // or each child would have it as well
+  (void)sys::has_barriers(); // children inherit it; with threads each would wait some 10 ms
   // How long a run is: the changes of priorities are spread over it. A seed that is run again finds the same.
   run_once(o, options.first_seed, strategy{}, 0, program, record);
   std::uint64_t const expected = record.steps;
