@@ -37,13 +37,20 @@ struct seat {
 seat* my_seat = nullptr;
 bool is_let_pass = false; // not yet where it is to be stopped
 
+void sleep_on(std::atomic<unsigned>& word, unsigned seen, timespec const* at_most = nullptr) noexcept {
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, at_most, nullptr, 0);
+}
+void add_one(std::atomic<unsigned>& word) noexcept {
+  ++word;
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
 void stop_here(char const* name) noexcept {
   if (is_let_pass) return;
   std::strncpy(my_seat->where, name, sizeof my_seat->where - 1);
   unsigned const tokens = my_seat->tokens;
-  ++my_seat->arrivals;
-  while (my_seat->tokens == tokens)
-    ::syscall(SYS_futex, &my_seat->tokens, FUTEX_WAIT, tokens, nullptr, nullptr, 0);
+  add_one(my_seat->arrivals);
+  while (my_seat->tokens == tokens) sleep_on(my_seat->tokens, tokens);
 }
 
 class puppet {
@@ -63,37 +70,35 @@ class puppet {
   void go_on() {
     seen_ = seat_.arrivals;
     state_ = state::runs;
-    ++seat_.tokens;
-    ::syscall(SYS_futex, &seat_.tokens, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-    look(true);
+    add_one(seat_.tokens);
+    look();
   }
-  /// What it does; one that was blocked may have been woken by what another did.
-  state look(bool may_wait = true) {
+  /// What it does; one that was blocked may have been woken by what another did, and then is not asleep.
+  state look() {
     if (state_ == state::is_at_hook || state_ == state::has_ended) return state_;
-    for (int n = 0, asleep = 0;; ++n) {
+    if (state_ == state::is_blocked && sleeps()) return state_;
+    for (int asleep = 0; asleep != 3;) {
+      constexpr timespec a_moment{.tv_sec = 0, .tv_nsec = 100'000};
+      if (seat_.arrivals == seen_) sleep_on(seat_.arrivals, seen_, &a_moment);
       if (seat_.arrivals != seen_) return state_ = state::is_at_hook;
-      if (n % 8 == 7 && process_.is_over()) return state_ = state::has_ended;
-      if (n % 4 == 3) {
-        asleep = is_asleep() && seat_.arrivals == seen_ ? asleep + 1 : 0;
-        if (asleep == 3 || (!may_wait && asleep == 1)) return state_ = state::is_blocked;
-        if (asleep != 0) sleep_us(100);
-      }
-      ::sched_yield();
+      if (process_.is_over()) return state_ = state::has_ended;
+      asleep = sleeps() ? asleep + 1 : 0;
     }
+    return state_ = state::is_blocked;
   }
   [[nodiscard]] char const* where() const noexcept { return seat_.where; }
   child& process() noexcept { return process_; }
 
  private:
-  // proc_pid_stat(5): the letter after the command's name.
-  bool is_asleep() const {
+  // Elsewhere than at a hook. proc_pid_stat(5): the letter after the command's name.
+  bool sleeps() const {
     char name[48];
     std::snprintf(name, sizeof name, "/proc/%d/stat", static_cast<int>(process_.pid()));
     std::ifstream file(name);
     std::string line;
     std::getline(file, line);
     std::size_t const at = line.rfind(") ");
-    return at != std::string::npos && line[at + 2] == 'S';
+    return at != std::string::npos && line[at + 2] == 'S' && seat_.arrivals == seen_;
   }
 
   seat& seat_;
