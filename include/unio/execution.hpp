@@ -130,4 +130,5 @@ inline constexpr bool unio::detail::ex::enable_sender<unio::detail::atomic_form<
 template <class Sender>
 inline constexpr bool unio::detail::ex::enable_sender<unio::io_awaitable<Sender>> = false;
 
-#include <unio/detail/senders.hpp>
+#include <unio/detail/sender_awaitable.hpp>
+#include <unio/detail/task_sender.hpp>
