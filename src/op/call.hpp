@@ -76,6 +76,15 @@ void for_each_directory(io_operation const& op, void (*use)(int fd, void* contex
   });
 }
 
+/// Null of one that uses fd() alone.
+template <class Operation>
+constexpr decltype(operation_faces::for_each_descriptor) directories_of() noexcept {
+  if constexpr (detail::declared_access::is_declared<Operation>)
+    if constexpr (detail::declared_access::rest_of<Operation>::template has<detail::directory_number>)
+      return for_each_directory<Operation>;
+  return nullptr;
+}
+
 inline void close_outcome(io_operation& op) noexcept {
   if (op.outcome_value() >= 0) sys::close(op.outcome_value());
 }
@@ -113,11 +122,10 @@ constexpr operation_faces call_faces(char const* name, bool changes_directory = 
                           return -EAGAIN;
                         },
                     .complete = decode,
+                    .for_each_descriptor = directories_of<Operation>(), // which is_simple asks for
                     .changes_directory = changes_directory};
   if constexpr (detail::declared_access::is_declared<Operation>) {
     f.object = append_names<Operation>;
-    if (detail::declared_access::rest_of<Operation>::template has<detail::directory_number>)
-      f.for_each_descriptor = for_each_directory<Operation>;
     if (detail::declared_access::opens<Operation>) f.reclaim = close_outcome;
   }
   return f;

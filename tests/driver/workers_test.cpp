@@ -76,6 +76,15 @@ template <class Ops> void drive(unio::io_multiplexer& m, Ops& all) {
   }
 }
 
+// All workers are busy until `s.hold` is false.
+void occupy_all(unio::io_multiplexer& m, seen& s, std::deque<plain_job>& holders) {
+  s.hold = true;
+  for (int i = 0; i != 4; ++i) holders.emplace_back(s, m).start();
+  for (int i = 0; i != 16; ++i) (void)m.try_run();
+  for (int i = 0; s.running != 4 && i != 10'000; ++i) std::this_thread::sleep_for(1ms);
+  ASSERT_EQ(s.running, 4);
+}
+
 class workers : public test::on_each_driver {};
 UNIO_ON_BOTH_DRIVERS(workers);
 
@@ -122,11 +131,8 @@ TEST_P(workers, never_change_one_directory_twice_at_once) {
 
 TEST_P(workers, begin_nothing_whose_deadline_has_passed) {
   seen s;
-  s.hold = true;
   std::deque<plain_job> holders;
-  for (int i = 0; i != 4; ++i) holders.emplace_back(s, *m_).start();
-  for (int i = 0; i != 16; ++i) (void)m_->try_run();
-  for (int i = 0; s.running != 4 && i != 10'000; ++i) std::this_thread::sleep_for(1ms);
+  occupy_all(*m_, s, holders);
   plain_job late(s, *m_, 0us, -1, 5ms), stopped(s, *m_);
   late.start();
   stopped.start();
@@ -163,6 +169,26 @@ TEST_P(workers, run_a_job_or_it_is_taken_back) {
       ASSERT_EQ(j.notified, 1);
       ASSERT_EQ(j.outcome_value(), j.runs == 1 ? 7 : -ECANCELED);
     }
+  }
+}
+
+// The second directory of a call is one of its descriptors as the first is.
+TEST_P(workers, do_not_use_a_directory_that_was_closed) {
+  test::temporary_directory const a, b;
+  a.write("file", "");
+  for (bool const closes_first : {true, false}) {
+    unio::path_handle from = unio::path_handle::path(a.path()).value();
+    unio::path_handle to = unio::path_handle::path(b.path()).value();
+    seen s;
+    std::deque<plain_job> holders;
+    occupy_all(*m_, s, holders);
+    test::started moves(unio::async_rename(from, "file", to, "moved"), m_.get());
+    for (int i = 0; i != 4; ++i) (void)m_->try_run();
+    EXPECT_TRUE((closes_first ? from : to).close());
+    s.hold = false;
+    while (!moves.ended()) (void)m_->try_run_for(100ms);
+    EXPECT_EQ(moves.error, unio::condition::canceled);
+    drive(*m_, holders);
   }
 }
 
