@@ -39,7 +39,7 @@ class patience {
       }
       before = after;
       if (after - begin > longest_ns) {
-        --worth_;
+        worth_ -= cost_in_vain; // more than what comes soon after it makes good
         return false;
       }
     }
@@ -54,9 +54,9 @@ class patience {
   }
 
  private:
-  static constexpr int most_worth = 16;
+  static constexpr int most_worth = 16, cost_in_vain = 4;
   static constexpr std::int64_t soon_ns = 100'000;
-  static constexpr std::int64_t longest_ns = 30'000;
+  static constexpr std::int64_t longest_ns = 60'000;
   static constexpr std::int64_t wanted_by_others_ns = 20'000;
   int worth_ = 0;
 };

@@ -45,6 +45,7 @@ class simulated_kernel {
   [[nodiscard]] bool has_overflown() const noexcept { return overflown_; }
   [[nodiscard]] completion const* peek() const noexcept { return ready_.empty() ? nullptr : &ready_.front(); }
   void advance() noexcept;
+  static bool may_take(io_operation const&) noexcept { return true; }
   /// Describes it by a NOP that holds its address.
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept;
   [[nodiscard]] driver::buffer_slots* slots_of(io_operation& op) noexcept {

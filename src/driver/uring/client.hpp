@@ -67,6 +67,9 @@ template <ring_kernel Kernel> class ring_client : public backend {
       : backend(doorbell_fd), kernel_(arguments...) {}
 
   void arm(engine& e, io_operation& op, attempted how) noexcept override {
+    // Given to a worker at once and not in reap(), before which the turn looks for what workers bring.
+    if (op.links.is.wants == readiness::worker && !kernel_.may_take(op)) [[unlikely]]
+      return e.await_what_it_wants(op, readiness::worker);
     if (how == attempted::with_others) [[unlikely]] {
       move(op, place::to_try);
       untried_waits_ = true;

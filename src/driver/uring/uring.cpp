@@ -39,6 +39,8 @@ class uring_kernel : public ring {
 
   [[nodiscard]] bool supports(std::uint8_t opcode) const noexcept { return entries_.has(opcode); }
 
+  /// False: prepare() would say so too.
+  static bool may_take(io_operation const& op) noexcept { return op.faces().prepare != nullptr; }
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
     // A kernel with single-issuer rings (6.0) can be asked not to try first (5.19).
     bool const will_wait = op.links.is.where != place::to_try && has(IORING_SETUP_SINGLE_ISSUER);
