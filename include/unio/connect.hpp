@@ -68,7 +68,7 @@ template <class Sender, class Receiver>
 namespace detail {
 
 /// The base of every io_awaitable: what an awaited operation needs beside itself, which is its coroutine and
-/// its stop callback. Not a template (src/driver/operation.cpp). It precedes the operation: see set_atomic().
+/// its stop callback. Not a template (src/driver/awaiting.cpp). It precedes the operation: see set_atomic().
 class awaiting : public stop_node {
  public:
   explicit awaiting(stop_node::function on_stop) noexcept : stop_node(on_stop) {}
