@@ -16,19 +16,19 @@ RING = [
     ("a generation is not counted", "*", [
         ("driver/uring/slots.hpp", "++s.generation;", "")]),
     ("a slot is free while its operation goes on", "*", [
-        ("driver/uring/client.hpp", "if (!goes_on(flags)) free_slot(op);", "free_slot(op);")]),
+        ("driver/uring/completions.hpp", "if (!goes_on(flags)) free_slot(op);", "free_slot(op);")]),
     ("a full queue drops a cancel", "*", [
-        ("driver/uring/client.hpp", "return; // never dropped", "return (void)to_cancel_.pop(); //")]),
+        ("driver/uring/requests.hpp", "return; // never dropped", "return (void)to_cancel_.pop(); //")]),
     ("a full queue drops an entry", "*", [
         ("driver/uring/client.hpp",
          "return;\n      (void)to_submit_",
          "return (void)to_submit_.pop(); (void)to_submit_")]),
     ("readiness is taken for the result", "*", [
-        ("driver/uring/client.hpp", "if (performed) {\n      if (op", "if (true) {\n      if (op")]),
+        ("driver/uring/completions.hpp", "if (performed) {\n    if (op", "if (true) {\n    if (op")]),
     ("a value is put on another", "*", [
-        ("driver/uring/client.hpp", "engine::has_undelivered(*op) && (flags", "false && (flags")]),
+        ("driver/uring/completions.hpp", "engine::has_undelivered(*op) && (flags", "false && (flags")]),
     ("the doorbell is not armed again", "*", [
-        ("driver/uring/client.hpp", "&& !goes_on(flags)) doorbell_armed_ = false;", ") {}")]),
+        ("driver/uring/completions.hpp", "&& !goes_on(flags)) doorbell_armed_ = false;", ") {}")]),
     ("it sleeps without the doorbell", "*", [
         ("driver/uring/client.hpp", "may_sleep && doorbell_armed_ &&", "may_sleep &&")]),
     ("it sleeps over what is not submitted", "*", [
@@ -44,9 +44,9 @@ RING = [
     ("a shortage is an error", "*", [
         ("driver/uring/client.hpp", "if (!is_shortage(error)) return", "return")]),
     ("a cancel is not repeated after a value", "*", [
-        ("driver/uring/client.hpp", "goes_on(flags) && !engine::has_undelivered(op)) ask", "false) ask")]),
+        ("driver/uring/completions.hpp", "goes_on(flags) && !engine::has_undelivered(op)) ask", "false) ask")]),
     ("an unknown multishot outlives its cancel", "*", [
-        ("driver/uring/client.hpp", "is_to_end(op) ? e.process(op, -ECANCELED, 0) :", "")]),
+        ("driver/uring/completions.hpp", "is_to_end(op) ? e.process(op, -ECANCELED, 0) :", "")]),
     ("a refused entry stays in the queue", "*", [
         ("driver/uring/client.hpp",
          "kernel_.put_back();\n        move(*op, place::at_hand);\n        without",
@@ -72,7 +72,7 @@ RING = [
          "    waits_for = readiness::resource;\n    return -EAGAIN;",
          "    return -EAGAIN;")]),
     ("a request that has ended is not made again", "*", [
-        ("driver/uring/client.hpp", "if (!more) move(op, place::yielded);", ";")]),
+        ("driver/uring/completions.hpp", "if (!more) move(op, place::yielded);", ";")]),
     ("what cannot be lent now is forgotten", "*", [
         ("driver/engine/waits.cpp", "  (void)backend_->disarm(*this, op);\n", "")]),
     ("memory that has gone is taken for what lies there now", "*", [
@@ -187,7 +187,7 @@ THREADS = [
     ("what was posted and runs is not pending", "run_says_0_only_when_what_was_posted_has_run", [
         ("driver/shared/crew.cpp", "if (!all.stays_) own_engine()->count_work();", "")]),
     ("the kernel is not told to forget what was taken", "the_byte_after_that_is_for_the_next_read", [
-        ("driver/uring/client.hpp", "stale_[stale_count_++] = slots_.user_data(op.links.slot);", ";")]),
+        ("driver/uring/requests.hpp", "stale_[stale_count_++] = slots_.user_data(op.links.slot);", ";")]),
     ("nobody is called for what is new",
      "what_is_spawned_begins_though_the_thread_with_least_to_do_does_not_run", [
         ("driver/shared/crew.cpp", "call_one_of(slots_from(slots(), first));", "(void)first;")]),

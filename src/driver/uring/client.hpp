@@ -95,22 +95,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
     return false;
   }
 
-  bool release(io_operation& op) noexcept override {
-    if (to_submit_.contains(op)) {
-      to_submit_.remove(op);
-      move(op, place::at_hand);
-      return true;
-    }
-    // The kernel is to forget it before it does anything else for this ring. So all that it has to be told
-    // must fit into the queue.
-    bool const waits = op.links.submitted() && !is_queued(op) && !kernel_.outlasts_entering(op);
-    if (!waits || kernel_.unsubmitted() != 0 || completions_waiting() || kernel_.has_overflown() ||
-        stale_count_ == std::min<std::size_t>(stale_.size(), kernel_.entries()))
-      return false;
-    stale_[stale_count_++] = slots_.user_data(op.links.slot);
-    take_back(op);
-    return true;
-  }
+  bool release(io_operation& op) noexcept override;
   [[nodiscard]] bool has_unsubmitted() const noexcept override { return !to_submit_.empty(); }
   [[nodiscard]] bool has_news() const noexcept override { return kernel_.has_news(); }
 
@@ -165,22 +150,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
     (void)kernel_.submit(); // what it says now it says again in reap()
   }
 
-  int look_at(engine& e, io_operation& op) noexcept override {
-    // Described but not submitted: it may still be done without the ring, and if an attempt costs no more
-    // than asking the ring would, now or at the next look.
-    if (to_submit_.contains(op) && op.faces().tries != inline_attempt::never) {
-      to_submit_.remove(op);
-      place const where = op.links.is.where;
-      move(op, place::at_hand);
-      if (e.perform_now(op)) return 0;
-      move(op, where);
-      to_submit_.push(op);
-      readiness const wants = op.links.is.wants = op.faces().wants(op);
-      bool const can_wait = wants == readiness::readable || wants == readiness::writable;
-      if (can_wait && !untried_waits_) return 0;
-    }
-    return std::min(0, ring_client::reap(e, 0));
-  }
+  int look_at(engine& e, io_operation& op) noexcept override;
 
  protected:
   [[nodiscard]] static bool is_queued(io_operation const& op) noexcept {
@@ -214,38 +184,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
     return true;
   }
 
-  [[gnu::noinline]] void take_completions(engine& e) noexcept {
-    while (!take_simple_completions(e)) {
-      auto const* const cqe = kernel_.peek();
-      std::uint64_t const tag = cqe->user_data;
-      int const res = cqe->res;
-      unsigned const flags = cqe->flags;
-      if (tag != cancel_tag && tag != doorbell_tag) {
-        io_operation* const op = slots_.find(tag);
-        if (op != nullptr && keeps_arrivals(*op)) {
-          kernel_.advance();
-          ++e.statistics.completions;
-          sys::kernel_gives_back(op);
-          arrived(e, *op, res, flags);
-          continue;
-        }
-        // A second value on top of one that was not delivered yet: the receiver comes first.
-        bool const waits = op != nullptr && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0;
-        if (waits && !comes_back(e, *op, res, flags)) return;
-        kernel_.advance();
-        ++e.statistics.completions;
-        if (op == nullptr) {
-          ++e.statistics.late_completions;
-        } else {
-          sys::kernel_gives_back(op);
-          completed(e, *op, res, flags);
-        }
-        continue;
-      }
-      kernel_.advance();
-      if (tag == doorbell_tag && !goes_on(flags)) doorbell_armed_ = false;
-    }
-  }
+  /// Of all (completions.hpp).
+  [[gnu::noinline]] void take_completions(engine& e) noexcept;
 
   Kernel kernel_;
   slot_table slots_;
@@ -271,59 +211,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
     move(op, place::at_hand);
   }
 
-  // The doorbell is a multishot poll on an eventfd. It ends when the completion queue overflows, and has to
-  // be armed again.
-  void arm_doorbell() noexcept {
-    if (doorbell_armed_) return;
-    io_uring_sqe* const sqe = kernel_.get();
-    if (sqe == nullptr) return;
-    sqe->opcode = IORING_OP_POLL_ADD;
-    sqe->fd = doorbell_fd();
-    sqe->poll32_events = POLLIN;
-    sqe->len = IORING_POLL_ADD_MULTI;
-    sqe->user_data = doorbell_tag;
-    doorbell_armed_ = true;
-  }
-
-  // The doorbell comes first: without it no other thread could wake this one, which must not sleep then.
-  [[gnu::noinline]] void submit_requests(engine& e) noexcept {
-    submit_stale(e);
-    arm_doorbell();
-    submit_cancels(e);
-  }
-
   void ask_to_end(io_operation& op) noexcept {
     if (!is_queued(op)) to_cancel_.push(op);
-  }
-
-  // First of all that the kernel learns, in a call of its own: to register memory may bring completions on.
-  void submit_stale(engine& e) noexcept {
-    if (stale_count_ == 0) [[likely]]
-      return;
-    while (stale_count_ != 0) {
-      io_uring_sqe* const sqe = kernel_.get(); // there is room: see release()
-      if (sqe == nullptr) return;
-      ask_to_forget(*sqe, stale_[--stale_count_]);
-      ++e.statistics.submissions;
-    }
-    (void)kernel_.submit(); // what it does not take now comes first in the next call
-  }
-
-  static void ask_to_forget(io_uring_sqe& sqe, std::uint64_t tag) noexcept {
-    sqe.opcode = IORING_OP_ASYNC_CANCEL;
-    sqe.fd = -1;
-    sqe.addr = tag;
-    sqe.user_data = cancel_tag;
-  }
-
-  void submit_cancels(engine& e) noexcept {
-    while (io_operation* const op = to_cancel_.first()) {
-      io_uring_sqe* const sqe = kernel_.get();
-      if (sqe == nullptr) return; // never dropped: the next turn has room
-      to_cancel_.remove(*op);
-      ask_to_forget(*sqe, slots_.user_data(op->links.slot));
-      ++e.statistics.submissions;
-    }
   }
 
   void submit_operations(engine& e) noexcept {
@@ -367,17 +256,6 @@ template <ring_kernel Kernel> class ring_client : public backend {
     untried_waits_ = false;
   }
 
-  [[gnu::noinline]] void without_ring(engine& e, io_operation& op) noexcept {
-    readiness const wants = op.links.is.wants;
-    bool const may_try =
-        wants == readiness::readable || wants == readiness::writable || wants == readiness::retry;
-    bool const untried = op.faces().tries == inline_attempt::never || wants == readiness::retry ||
-                         (untried_waits_ && op.faces().flow == direction::out);
-    if (may_try && untried && e.perform_now(op)) return;
-    if (may_try && op.is_multishot() && e.perform_now(op)) return;
-    e.await_readiness(op);
-  }
-
   static bool goes_on(unsigned flags) noexcept { return (flags & IORING_CQE_F_MORE) != 0; }
 
   static bool has_simply_ended(io_operation const& op, int res, unsigned flags) noexcept {
@@ -385,81 +263,20 @@ template <ring_kernel Kernel> class ring_client : public backend {
            flags == 0 && !is_queued(op);
   }
 
-  // A cancel that was not asked for: the kernel got no thread for it, as while signals keep coming
-  // (io_uring/io-wq.c, WORKER_INIT_LIMIT). It was not begun.
-  static bool needs_kernel_thread(io_operation const& op) noexcept {
-    readiness const wants = op.links.is.wants;
-    return wants == readiness::worker || wants == readiness::nothing;
-  }
+  // completions.hpp
+  [[gnu::noinline]] void without_ring(engine& e, io_operation& op) noexcept;
+  void arrived(engine& e, io_operation& op, int res, unsigned flags) noexcept;
+  void completed(engine& e, io_operation& op, int res, unsigned flags) noexcept;
+  static bool needs_kernel_thread(io_operation const& op) noexcept;
+  static bool keeps_arrivals(io_operation const& op) noexcept;
+  static bool comes_back(engine const& e, io_operation const& op, int res, unsigned flags) noexcept;
 
-  // The kernel chooses what it reads into.
-  static bool keeps_arrivals(io_operation const& op) noexcept {
-    auto const* const from = op.faces().resource;
-    return from != nullptr && from->arrived != nullptr && op.links.is.where == place::in_kernel;
-  }
-
-  // It was asked for, because the thread ends, and the kernel has not done it.
-  static bool comes_back(engine const& e, io_operation const& op, int res, unsigned flags) noexcept {
-    return e.gives_away() && !goes_on(flags) && (res == -ECANCELED || res == -EINTR) && !is_to_end(op);
-  }
-
-  // It has read, or come to the end; or it does not go on, for want of a buffer, say.
-  void arrived(engine& e, io_operation& op, int res, unsigned flags) noexcept {
-    bool const was_to_end = to_cancel_.contains(op);
-    if (was_to_end) to_cancel_.remove(op);
-    bool const has_buffer = (flags & IORING_CQE_F_BUFFER) != 0;
-    op.faces().resource->arrived(op, has_buffer ? kernel_.slots_of(op) : nullptr,
-                                 flags >> IORING_CQE_BUFFER_SHIFT, res);
-    bool const more = goes_on(flags);
-    if (!more) free_slot(op);
-    if (engine::has_undelivered(op)) {
-      if (!more) move(op, place::yielded);
-    } else if (more) {
-      if (op.faces().resource->has_arrived(op)) e.bring(op);
-      if (was_to_end && !engine::has_undelivered(op)) ask_to_end(op);
-    } else if (is_to_end(op)) {
-      e.process(op, -ECANCELED, 0);
-    } else if (!e.perform_now(op)) {
-      e.await_readiness(op);
-    }
-  }
-
-  void completed(engine& e, io_operation& op, int res, unsigned flags) noexcept {
-    // An operation is in one queue: one that has a value to deliver asks for its end again after that
-    // (engine::after_value).
-    bool const was_to_end = to_cancel_.contains(op);
-    if (was_to_end) to_cancel_.remove(op);
-    bool const performed = what_follows(op.links.is.where, trigger::completion) == reaction::decode;
-    if (!goes_on(flags)) free_slot(op);
-    if (comes_back(e, op, res, flags)) [[unlikely]]
-      return e.came_back(op);
-    if (performed) {
-      if (op.is_multishot()) {
-        if (res == -EINVAL && multishot_ && !is_multishot_) {
-          // A kernel that knows the operation, but only for one value at a time.
-          multishot_ = false;
-          return is_to_end(op) ? e.process(op, -ECANCELED, 0) : without_ring(e, op);
-        }
-        is_multishot_ = is_multishot_ || res >= 0;
-      }
-      if (bool const unasked = res < 0 && !is_to_end(op); unasked) {
-        // The ring's end came before it was begun, or interrupted it.
-        if (kernel_.has_left() && res == -ECANCELED)
-          return goes_on(flags) ? e.process(op, -EAGAIN, flags) : e.arm_again(op);
-        if (kernel_.has_left() && res == -EINTR) res = -ENOTRECOVERABLE;
-        if (res == -ECANCELED && needs_kernel_thread(op)) return e.await_readiness(op);
-      }
-      e.process(op, res, flags);
-      if (was_to_end && goes_on(flags) && !engine::has_undelivered(op)) ask_to_end(op);
-      return;
-    }
-    if (res < 0) return e.process(op, res, 0);
-    if (is_to_end(op)) {
-      if (e.perform_now(op)) return;
-      return e.process(op, -ECANCELED, 0);
-    }
-    if (!e.perform_now(op)) e.await_readiness(op);
-  }
+  // requests.hpp
+  [[gnu::noinline]] void submit_requests(engine& e) noexcept;
+  void arm_doorbell() noexcept;
+  void submit_cancels(engine& e) noexcept;
+  void submit_stale(engine& e) noexcept;
+  static void ask_to_forget(io_uring_sqe& sqe, std::uint64_t tag) noexcept;
 
   std::array<std::uint64_t, 128> stale_; // tags of what the kernel is to forget: another thread has it now
   unsigned stale_count_ = 0;
@@ -469,3 +286,6 @@ template <ring_kernel Kernel> class ring_client : public backend {
 };
 
 } // namespace unio::driver
+
+#include "driver/uring/completions.hpp"
+#include "driver/uring/requests.hpp"
