@@ -15,6 +15,7 @@
 #pragma once
 
 #include "driver/backend.hpp"
+#include "driver/engine/shared_state.hpp"
 #include "driver/life.hpp"
 #include "driver/mailbox.hpp"
 #include "driver/owners_lock.hpp"
@@ -22,7 +23,6 @@
 #include "driver/queues.hpp"
 #include "driver/registry.hpp"
 #include "driver/remains.hpp"
-#include "driver/shared/tally.hpp"
 #include "driver/turn.hpp"
 #include "sys/fork.hpp"
 
@@ -39,53 +39,6 @@ inline constexpr unsigned flag_more = 1u << 1;
 
 /// How often a turn asks the kernel while it has more than one call brings.
 inline constexpr int calls_per_turn = 64;
-
-class engine;
-class unclaimed_operations;
-
-/// Work and counts that several engines share: a multiplexer of several threads.
-class shared_state {
- public:
-  /// Runs what was posted to all: no more than there is now.
-  virtual int run_shared(int max_items) noexcept = 0;
-  virtual bool has_shared() noexcept = 0;
-  /// The thread is about to sleep; true: it must not. after_sleep() follows in any case. `landed`: of what
-  /// counts as pending, so much has ended here.
-  virtual bool before_sleep(int landed) noexcept = 0;
-  virtual void after_sleep() noexcept = 0;
-  /// The thread has something in flight, and has woken and calls a receiver.
-  virtual void goes_away() noexcept = 0;
-  /// The thread leaves the engine; it may be long until it comes again.
-  virtual void leaves(bool has_in_flight) noexcept = 0;
-  /// When a thread that sleeps must look again at the latest.
-  [[nodiscard]] virtual std::int64_t look_again() noexcept = 0;
-  /// `n` have ended, and nothing of this thread's is left.
-  virtual void ended_all(int n) noexcept = 0;
-  /// How much is pending in all engines together and outside of them: no less than there was at some moment.
-  /// has_shared() then says as well whether anything has begun since.
-  virtual std::int64_t pending() noexcept = 0;
-  /// A wake() that found no thread asleep: true for the one that takes it.
-  virtual bool take_wake() noexcept = 0;
-  /// A wake() that was taken, but not by a run().
-  virtual void give_wake() noexcept = 0;
-  /// From any thread: engine::poke(), if a thread runs the engine.
-  virtual void poke() noexcept = 0;
-  /// Gives `by` a share of what is unclaimed. On its thread.
-  virtual void claim(engine& by) noexcept = 0;
-  /// Another thread's operation, which it has started here.
-  virtual void start_unclaimed(io_operation& op) noexcept = 0;
-  /// The calling thread waits for what the thread of `other`, which it is not, does with `op`: takes it if it
-  /// can, and otherwise goes on with what it runs itself.
-  virtual void go_on_without(engine& other, io_operation const& op) noexcept = 0;
-  /// Work that the engine's thread leaves.
-  virtual void give_work(work& w) noexcept = 0;
-
-  unclaimed_operations* unclaimed = nullptr; ///< what no thread runs yet
-  tally<> counts;                            ///< changed under the engine's lock
-
- protected:
-  ~shared_state() = default;
-};
 
 class engine final : public io_multiplexer, public leaves_remains {
  public:
@@ -160,85 +113,33 @@ class engine final : public io_multiplexer, public leaves_remains {
   void open_again(std::unique_ptr<backend> b) noexcept;
   [[nodiscard]] bool on_own_thread() const noexcept;
   /// When the next of the deadlines is due, which may have come since a turn began.
-  [[nodiscard]] std::int64_t next_due() const noexcept {
-    io_operation const* const first = deadlines_.earliest();
-    return first != nullptr ? first->links.due : deadline::forever;
-  }
+  [[nodiscard]] std::int64_t next_due() const noexcept;
   /// The same while it sleeps, and when it has to look at what other threads do not go on with.
-  [[nodiscard]] std::int64_t sleeps_until(std::int64_t until) const noexcept {
-    until = std::min(until, next_due());
-    return sleeps_with_others() ? std::min(until, shared_->look_again()) : until;
-  }
-  [[nodiscard]] bool has_ready() const noexcept { return turn_.has_ready(); }
+  [[nodiscard]] std::int64_t sleeps_until(std::int64_t until) const noexcept;
+  [[nodiscard]] bool has_ready() const noexcept;
   /// A receiver is running, and others were ready when its turn began.
   [[nodiscard]] bool has_company() const noexcept { return turn_.has_company(); }
   /// The thread has said that it starts more, before it waits or runs this.
   [[nodiscard]] bool holds_starts() const noexcept { return turn_.holds_starts(); }
   /// Whether a blocking call that has to wait drives this. On its own thread.
-  [[nodiscard]] bool has_to_move() noexcept {
-    if (closing_ || fails_ || (is_idle() && !turn_.has_inline() && !has_posted())) return false;
-    return ensure_bound() == 0;
-  }
+  [[nodiscard]] bool has_to_move() noexcept;
   /// Takes a begun operation, which an attempt has found would wait, to its end. Its receiver is notified.
   /// False: this cannot go on, has not ended it, and no longer has it.
   bool drive(io_operation& op) noexcept;
-  [[nodiscard]] bool is_idle() const noexcept {
-    return in_flight_ == 0 && deferred_ == 0 && !turn_.has_results() && !mail_.has_messages();
-  }
+  [[nodiscard]] bool is_idle() const noexcept;
   /// Nothing is pending here, nor on the engines with which it shares the count.
-  [[nodiscard]] bool is_done() const noexcept {
-    return is_idle() && (shared_ == nullptr || shared_->pending() == landed_);
-  }
+  [[nodiscard]] bool is_done() const noexcept;
 
   /// Posted work will run: until it has run, and may have started something, something is pending for the
   /// other threads (count_landed).
-  void count_work() noexcept {
-    if (std::exchange(counts_work_, true)) return;
-    ++landed_;
-    shared_->counts.begin(1);
-  }
+  void count_work() noexcept;
   /// Posted work begins: what a coroutine that it resumes may complete inline.
   void begin_work(bool is_alone) noexcept { turn_.begin_work(is_alone); }
   [[nodiscard]] bool has_results() const noexcept { return turn_.has_results(); }
 
-  // Where several threads run a multiplexer, another one may take operations from this engine while its
-  // thread is away: in receivers and posted work, or doing something else. `inside_` is held while the thread
-  // is in the engine, also while it sleeps there. What is done without it is what a receiver might do.
-  // Where there is nothing to take it stays locked, until the receiver or the posted work uses the engine.
-
-  /// Around what the engine's thread does with it. Others that ask something of it are not kept out: they
-  /// leave messages.
-  class inside {
-   public:
-    explicit inside(engine& e) noexcept
-        : engine_(e.shared_ != nullptr && e.on_own_thread() && !e.inherited_by_fork() ? &e : nullptr) {
-      if (engine_ != nullptr && engine_->depth_++ == 0) engine_->lock();
-    }
-    inside(inside const&) = delete;
-    inside& operator=(inside const&) = delete;
-    ~inside() {
-      if (engine_ == nullptr || --engine_->depth_ != 0) return;
-      engine_->shared_->leaves(engine_->in_flight_ != 0);
-      engine_->inside_.unlock(); // last: what is taken may end, and the multiplexer after it
-    }
-
-   private:
-    engine* engine_;
-  };
-  /// Around receivers and posted work.
-  class outside {
-   public:
-    explicit outside(engine& e) noexcept : engine_(e), depth_(e.shared_ != nullptr ? e.go() : 0) {}
-    outside(outside const&) = delete;
-    outside& operator=(outside const&) = delete;
-    ~outside() {
-      if (depth_ != 0) engine_.come_back(depth_);
-    }
-
-   private:
-    engine& engine_;
-    unsigned depth_;
-  };
+  /// Around what the engine's thread does with it, and around receivers and posted work (several.hpp).
+  class inside;
+  class outside;
 
   /// How a loop of another kind may wait where this would sleep.
   struct outer_wait {
@@ -251,12 +152,7 @@ class engine final : public io_multiplexer, public leaves_remains {
 
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_; }
   /// On its own thread.
-  template <class F> void for_each_in_flight(F f) {
-    inside const here(*this);
-    descriptors_.for_each([&](descriptor& d) {
-      for (io_operation const* op = d.in_flight; op != nullptr; op = op->links.next_on_handle) f(*op);
-    });
-  }
+  template <class F> void for_each_in_flight(F f);
   [[nodiscard]] std::int64_t now() const noexcept { return backend_->now(); }
 
   // For the backend.
@@ -268,15 +164,12 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// Tries perform() and processes the result. False: it would have waited.
   bool perform_now(io_operation& op) noexcept;
   /// Waits for whatever the operation wants, without a ring.
-  void await_readiness(io_operation& op) noexcept { await_readiness(op, op.faces().wants(op)); }
-  void await_readiness(io_operation& op, readiness wants) noexcept {
-    op.links.is.wants = wants;
-    await_what_it_wants(op, wants);
-  }
+  void await_readiness(io_operation& op) noexcept;
+  void await_readiness(io_operation& op, readiness wants) noexcept;
   /// The same where its links say so already.
   void await_what_it_wants(io_operation& op, readiness wants) noexcept;
   /// Gives the backend of now one that another had, and did not begin.
-  void arm_again(io_operation& op) noexcept { arm(op, attempted::no, op.faces().wants(op)); }
+  void arm_again(io_operation& op) noexcept;
   /// The kernel has brought something for an operation that it goes on with.
   void bring(io_operation& op) noexcept;
   /// Performs it in the next turn, or before.
@@ -285,29 +178,18 @@ class engine final : public io_multiplexer, public leaves_remains {
     turn_.push_later(op);
   }
   /// Has a thread that may block perform it.
-  void enqueue(io_operation& op) noexcept;
-  void granted(io_operation& op) noexcept;
   void to_worker(io_operation& op) noexcept;
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
-  bool before_sleep() noexcept {
-    bool const stays_awake = mail_.lie_down() || (sleeps_with_others() && shared_->before_sleep(landed_));
-    if (stays_awake) after_sleep();
-    return stays_awake;
-  }
-  void after_sleep() noexcept {
-    mail_.rise();
-    if (!sleeps_with_others()) return;
-    has_woken_ = true;
-    shared_->after_sleep();
-  }
+  bool before_sleep() noexcept;
+  void after_sleep() noexcept;
   /// Others may take over what waits here.
   [[nodiscard]] bool is_one_of_several() const noexcept { return shared_ != nullptr; }
   /// True if there is a value to deliver first: a second completion must not be processed on top of it.
   [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept {
     return op.links.is.undelivered != 0;
   }
-  [[nodiscard]] bool inherited_by_fork() const noexcept { return fork_generation_ != sys::fork_generation(); }
-  descriptor_table& descriptors() noexcept { return descriptors_; }
+  [[nodiscard]] bool inherited_by_fork() const noexcept;
+  descriptor_table& descriptors() noexcept;
   unio::counters statistics;
 
   result<int> do_complete_io(int max_items, std::int64_t until) noexcept override;
@@ -320,8 +202,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   class notification;
 
   // One whose thread ends only waits for what it has to get back.
-  [[nodiscard]] bool sleeps_with_others() const noexcept { return shared_ != nullptr && !leaves_; }
-  int ensure_bound() noexcept { return open_ && !inherited_by_fork() ? 0 : bind(); }
+  [[nodiscard]] bool sleeps_with_others() const noexcept;
+  int ensure_bound() noexcept;
   [[gnu::cold, gnu::noinline]] int bind() noexcept;
   template <class Call> result<int> within_turn(Call call) noexcept;
   [[gnu::noinline]] result<int> run_turns(int max_items, std::int64_t until, bool* woken) noexcept;
@@ -351,12 +233,10 @@ class engine final : public io_multiplexer, public leaves_remains {
   void tried(io_operation& op, descriptor& d, int res) noexcept;
   void fail(io_operation& op, int code) noexcept;
   void launch(io_operation& op, descriptor& d, attempted how) noexcept;
-  [[gnu::noinline]] void launch_simply(io_operation& op, descriptor& d) noexcept;
-  [[gnu::noinline]] void launch_with_care(io_operation& op, attempted how) noexcept;
-  void arm(io_operation& op, attempted how, readiness wants) noexcept {
-    op.links.is.wants = wants;
-    backend_->arm(*this, op, how);
-  }
+  [[gnu::noinline]] void launch_simply(io_operation& op, descriptor& d, attempted how) noexcept;
+  [[gnu::noinline]] void launch_with_care(io_operation& op, descriptor& d, attempted how) noexcept;
+  void take_off(io_operation& op, descriptor& d) noexcept;
+  void arm(io_operation& op, attempted how, readiness wants) noexcept;
   [[gnu::noinline]] void decoded(io_operation& op, outcome o, unsigned flags) noexcept;
   void land(io_operation& op) noexcept;
   void decode_simply(io_operation& op, int res) noexcept;
@@ -381,6 +261,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   void unlist(io_operation& op, int fd) noexcept;
   void relist(io_operation& op, int old_fd) noexcept;
   descriptor& unready(io_operation& op, descriptor& d) noexcept;
+  void enqueue(io_operation& op) noexcept;
+  void granted(io_operation& op) noexcept;
   void restart(io_operation& op) noexcept;
   void go_on_with(io_operation& op) noexcept;
   void after_value(io_operation& op) noexcept;
@@ -408,33 +290,9 @@ class engine final : public io_multiplexer, public leaves_remains {
   [[nodiscard]] bool has_some_for_others() noexcept;
   void give_what_waits(operation_queue& batch, io_operation const* only) noexcept;
   void pass_on_messages() noexcept;
-  unsigned go() noexcept {
-    unsigned const depth = std::exchange(depth_, 0U);
-    if (depth == 0) return 0;
-    if (std::exchange(has_woken_, false)) shared_->goes_away();
-    trips_.store(trips_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (is_idle() && !turn_.has_inline()) {
-      keeps_lock_.store(true, std::memory_order_relaxed);
-    } else {
-      inside_.unlock();
-    }
-    return depth;
-  }
-  void come_back(unsigned depth) noexcept {
-    if (keeps_lock_.load(std::memory_order_relaxed)) {
-      keeps_lock_.store(false, std::memory_order_relaxed);
-    } else if (!inherited_by_fork()) { // a child of fork finds it as another thread had it
-      inside_.lock();
-    }
-    depth_ = depth;
-  }
-  // seq_cst, as the load in take_from(): a thread that has seen it kept, and sleeps, is woken if it has to
-  // look again (goes_away).
-  void lock() noexcept {
-    if (keeps_lock_.load(std::memory_order_relaxed))
-      return keeps_lock_.store(false, std::memory_order_seq_cst);
-    inside_.lock();
-  }
+  unsigned go() noexcept;
+  void come_back(unsigned depth) noexcept;
+  void lock() noexcept;
   void give_away_all(operation_queue& batch) noexcept;
   void give_away_posted() noexcept;
   [[nodiscard]] bool is_elsewhere(io_operation const& op) const noexcept;
@@ -445,25 +303,16 @@ class engine final : public io_multiplexer, public leaves_remains {
   void deliver_now(io_operation& op) noexcept;
   void poll_member(io_operation& member) noexcept;
   void count_landed() noexcept;
-  void discount_landed() noexcept {
-    counts_work_ = false;
-    int const n = std::exchange(landed_, 0);
-    if (in_flight_ != 0) return shared_->counts.end(static_cast<unsigned>(n));
-    shared_->ended_all(n);
-  }
+  void discount_landed() noexcept;
   int run_posted(bound const& b, int at_most) noexcept;
   int run_posted_again(bound const& b) noexcept;
   int run_posted_anew(bound const& b) noexcept;
   void take_posted() noexcept;
   void drop_posted() noexcept;
-  [[nodiscard]] bool has_posted() const noexcept { return (any_posted_here() | mail_.any_posts()) != 0; }
+  [[nodiscard]] bool has_posted() const noexcept;
   // As any_of(); see take_messages().
-  [[nodiscard]] std::uintptr_t any_posted_here() const noexcept {
-    return any_of(posted_now_.first(), posted_here_.first());
-  }
-  [[nodiscard]] std::uintptr_t any_brought() const noexcept {
-    return turn_.any_inline() | mail_.any_requests();
-  }
+  [[nodiscard]] std::uintptr_t any_posted_here() const noexcept;
+  [[nodiscard]] std::uintptr_t any_brought() const noexcept;
   [[nodiscard]] bool has_in_flight(int fd) noexcept;
   template <class Reached, class Failed> int reach(Reached reached, Failed failed) noexcept;
   template <class Reached> void reach(Reached reached) noexcept;
@@ -516,3 +365,6 @@ class engine final : public io_multiplexer, public leaves_remains {
 };
 
 } // namespace unio::driver
+
+#include "driver/engine/several.hpp"
+#include "driver/engine/trip.hpp"

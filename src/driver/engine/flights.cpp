@@ -1,4 +1,5 @@
-// What is under way, from its start to its result: an operation is tried, launched, processed, and lands.
+// A plain operation from its start to its result: it is tried, launched, processed, and lands. waits.cpp has
+// what few need.
 
 #include "core/pauses.hpp"
 #include "driver/engine/rooms.hpp"
@@ -25,7 +26,7 @@ void engine::start(io_operation& op) noexcept {
   if (f.tries == inline_attempt::never && f.is_simple && d != nullptr && op.deadline().is_none() && open_ &&
       shared_ == nullptr && !inherited_by_fork()) { // the driver's from the start
     ++statistics.started;
-    return launch_simply(op, *d);
+    return launch_simply(op, *d, attempted::no);
   }
   begin(op, d);
 }
@@ -138,14 +139,6 @@ void engine::fail(io_operation& op, int code) noexcept {
   settle_inline(op);
 }
 
-void engine::list(io_operation& op, descriptor& d) noexcept {
-  operation_links& l = op.links;
-  l.previous_on_handle = nullptr;
-  l.next_on_handle = d.in_flight;
-  if (d.in_flight != nullptr) d.in_flight->links.previous_on_handle = &op;
-  d.in_flight = &op;
-}
-
 void engine::unlist(io_operation& op, int fd) noexcept {
   operation_links& l = op.links;
   if (l.previous_on_handle != nullptr) {
@@ -164,45 +157,47 @@ void engine::relist(io_operation& op, int old_fd) noexcept {
 }
 
 void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
-  operation_faces const& f = op.faces();
-  move(op, place::at_hand);
-  ++in_flight_;
-  list(op, d);
-  if (!f.is_simple || !op.deadline().is_none() || shared_ != nullptr) return launch_with_care(op, how);
-  sys::enter_flight(op.fd());
-  op.links.due = forever;
-  arm(op, how, f.wants(op));
+  if (!op.faces().is_simple || !op.deadline().is_none() || shared_ != nullptr)
+    return launch_with_care(op, d, how);
+  launch_simply(op, d, how);
 }
 
-// The same where all of that was asked, and nothing tried.
-void engine::launch_simply(io_operation& op, descriptor& d) noexcept {
-  move(op, place::at_hand);
-  ++in_flight_;
-  list(op, d);
+// Of one that is_simple, has no deadline and no other threads.
+void engine::launch_simply(io_operation& op, descriptor& d, attempted how) noexcept {
+  take_off(op, d);
   sys::enter_flight(op.fd());
   op.links.due = forever;
-  arm_again(op);
+  arm(op, how, op.faces().wants(op));
 }
 
-void engine::launch_with_care(io_operation& op, attempted how) noexcept {
-  operation_links& l = op.links;
-  if (shared_ != nullptr) shared_->counts.begin(1);
-  if (op.faces().for_each_descriptor == nullptr) [[likely]] {
-    sys::enter_flight(op.fd());
-  } else {
-    ++several_descriptors_;
-    op.for_each_descriptor([this](int fd) {
-      sys::enter_flight(fd);
-      descriptors_.find(fd); // so that relisting it cannot fail for want of memory
-    });
+void engine::await_what_it_wants(io_operation& op, readiness wants) noexcept {
+  switch (wants) {
+    case readiness::time:
+      return; // the deadline queue has it
+    case readiness::nothing:
+      return perform_later(op);
+    case readiness::retry:
+      return retry_later(op);
+    case readiness::worker:
+      return to_worker(op);
+    case readiness::resource:
+      return enqueue(op);
+    case readiness::readable:
+    case readiness::writable:
+    case readiness::exceptional:
+      return backend_->park(*this, op);
   }
-  readiness const wants = op.faces().wants(op);
-  l.due = moment_of(op, wants);
-  if (l.due != forever) deadlines_.insert(op);
-  if (wants == readiness::time) return move(op, place::timed);
-  if (has_members(op)) return move(op, place::with_members);
-  if (op.is_multishot() && never_waits(op)) return restart(op);
-  arm(op, how, wants);
+}
+
+// An attempt on `d` would have waited. The operation learns which of its descriptors to wait on. That one,
+// which is returned, learns that it is empty.
+[[gnu::noinline]] descriptor& engine::unready(io_operation& op, descriptor& d) noexcept {
+  int const fd = op.fd();
+  op.faces().complete(op, -EAGAIN, 0);
+  relist(op, fd);
+  descriptor& waits_on = op.fd() == fd ? d : *descriptors_.find(op.fd());
+  waits_on.missed(op);
+  return waits_on;
 }
 
 bool engine::perform_now(io_operation& op) noexcept {

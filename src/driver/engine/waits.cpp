@@ -1,5 +1,5 @@
-// What else an operation in flight may wait for: a worker, a resource, a moment, its receiver. How it is
-// taken back, and looked at out of turn.
+// What an operation may need beside its descriptor and a backend: a deadline, a worker, a resource, a moment,
+// its members, its receiver. How it is taken back, and looked at out of turn.
 
 #include "core/pauses.hpp"
 #include "driver/engine/rooms.hpp"
@@ -16,34 +16,27 @@ bool is_held(io_operation const& op) noexcept { return op.completed() && !op.is_
 
 } // namespace
 
-void engine::await_what_it_wants(io_operation& op, readiness wants) noexcept {
-  switch (wants) {
-    case readiness::time:
-      return; // the deadline queue has it
-    case readiness::nothing:
-      return perform_later(op);
-    case readiness::retry:
-      return retry_later(op);
-    case readiness::worker:
-      return to_worker(op);
-    case readiness::resource:
-      return enqueue(op);
-    case readiness::readable:
-    case readiness::writable:
-    case readiness::exceptional:
-      return backend_->park(*this, op);
+// An operation that has a deadline, several descriptors, a moment or members, or that several threads share.
+void engine::launch_with_care(io_operation& op, descriptor& d, attempted how) noexcept {
+  take_off(op, d);
+  operation_links& l = op.links;
+  if (shared_ != nullptr) shared_->counts.begin(1);
+  if (op.faces().for_each_descriptor == nullptr) [[likely]] {
+    sys::enter_flight(op.fd());
+  } else {
+    ++several_descriptors_;
+    op.for_each_descriptor([this](int fd) {
+      sys::enter_flight(fd);
+      descriptors_.find(fd); // so that relisting it cannot fail for want of memory
+    });
   }
-}
-
-// An attempt on `d` would have waited. The operation learns which of its descriptors to wait on. That one,
-// which is returned, learns that it is empty.
-descriptor& engine::unready(io_operation& op, descriptor& d) noexcept {
-  int const fd = op.fd();
-  op.faces().complete(op, -EAGAIN, 0);
-  relist(op, fd);
-  descriptor& waits_on = op.fd() == fd ? d : *descriptors_.find(op.fd());
-  waits_on.missed(op);
-  return waits_on;
+  readiness const wants = op.faces().wants(op);
+  l.due = moment_of(op, wants);
+  if (l.due != forever) deadlines_.insert(op);
+  if (wants == readiness::time) return move(op, place::timed);
+  if (has_members(op)) return move(op, place::with_members);
+  if (op.is_multishot() && never_waits(op)) return restart(op);
+  arm(op, how, wants);
 }
 
 void engine::enqueue(io_operation& op) noexcept {
