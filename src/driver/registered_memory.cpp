@@ -1,5 +1,6 @@
 #include "driver/registered_memory.hpp"
 
+#include "driver/uring/ring.hpp"
 #include "sys/fork.hpp"
 
 #include <mutex>

@@ -14,7 +14,7 @@
 // * The lookup is made when the entry is, and the operation decides which entry becomes which
 //   (use_registered in its table): the same operation runs on a ring that has the memory, on one that may
 //   not have it, and on epoll. Before anything is offered it costs no instruction: the first offer changes
-//   the marks by which each ring knows the entries of its kernel.
+//   the marks by which each ring knows the entries of its kernel (known_entries in uring/ring.hpp).
 // * What came and went a ring learns by a version, before it looks anything up. So memory that lies where a
 //   pool's lay that has ended is never taken for it.
 // * What is refused is any memory: by RLIMIT_MEMLOCK, a filter, or a kernel before 5.19. It is counted, and
@@ -63,35 +63,6 @@ class offered_memory {
 
  private:
   static constinit std::atomic<std::uint64_t> version_;
-};
-
-/// Which kinds of entry a kernel knows, by their numbers; and whether to look whether their memory is
-/// registered: of none before something is offered, which sets it for all. So a program that offers nothing
-/// pays nothing for it. All but the marks: on one thread.
-class known_entries {
- public:
-  known_entries() noexcept;
-  known_entries(known_entries const&) = delete;
-  known_entries& operator=(known_entries const&) = delete;
-  ~known_entries();
-
-  void add(std::uint8_t kind) noexcept;
-  /// It is known, and that is all there is to it.
-  [[nodiscard]] bool is_plain(std::uint8_t kind) const noexcept { return mark(kind) == known; }
-  [[nodiscard]] bool has(std::uint8_t kind) const noexcept { return mark(kind) != unknown; }
-
- private:
-  friend class offered_memory;
-  static constexpr std::uint8_t unknown = 0, known = 1, looks = 2;
-  // Relaxed: who uses memory knows that it was offered; who does not see this mark uses it as any memory.
-  [[nodiscard]] std::uint8_t mark(std::uint8_t kind) const noexcept {
-    return marks_[kind].load(std::memory_order_relaxed);
-  }
-  void look_from_now_on() noexcept;
-
-  std::array<std::atomic<std::uint8_t>, 256> marks_{};
-  known_entries* next_ = nullptr; // of the process's, under the list's lock
-  known_entries* previous_ = nullptr;
 };
 
 /// How a kernel is told. Number < offered_memory::most.

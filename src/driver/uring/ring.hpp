@@ -13,6 +13,7 @@
 
 #include <liburing.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -20,6 +21,35 @@
 #include <span>
 
 namespace unio::inline v0_1::driver {
+
+/// Which kinds of entry a kernel knows, by their numbers; and whether to look whether their memory is
+/// registered: of none before something is offered, which sets it for all. So a program that offers nothing
+/// pays nothing for it. All but the marks: on one thread.
+class known_entries {
+ public:
+  known_entries() noexcept;
+  known_entries(known_entries const&) = delete;
+  known_entries& operator=(known_entries const&) = delete;
+  ~known_entries();
+
+  void add(std::uint8_t kind) noexcept;
+  /// It is known, and that is all there is to it.
+  [[nodiscard]] bool is_plain(std::uint8_t kind) const noexcept { return mark(kind) == known; }
+  [[nodiscard]] bool has(std::uint8_t kind) const noexcept { return mark(kind) != unknown; }
+
+ private:
+  friend class offered_memory;
+  static constexpr std::uint8_t unknown = 0, known = 1, looks = 2;
+  // Relaxed: who uses memory knows that it was offered; who does not see this mark uses it as any memory.
+  [[nodiscard]] std::uint8_t mark(std::uint8_t kind) const noexcept {
+    return marks_[kind].load(std::memory_order_relaxed);
+  }
+  void look_from_now_on() noexcept;
+
+  std::array<std::atomic<std::uint8_t>, 256> marks_{};
+  known_entries* next_ = nullptr; // of the process's, under the list's lock
+  known_entries* previous_ = nullptr;
+};
 
 class ring {
  public:
