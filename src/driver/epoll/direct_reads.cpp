@@ -56,7 +56,7 @@ direct_reads::direct_reads(int doorbell_fd) noexcept : doorbell_fd_(doorbell_fd)
 direct_reads::~direct_reads() = default;
 
 bool direct_reads::arm(io_operation& op) noexcept {
-  if (!sys::is_direct(op.fd()) || is_missing_ || sys::is_read_by_threads(op.fd())) return false;
+  if (is_missing_ || sys::is_read_by_threads(op.fd())) return false;
   iocb entry;
   std::uint64_t bytes = 0;
   if (op.is_multishot() || !prepare(op, entry, bytes)) return false;

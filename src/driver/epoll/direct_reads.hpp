@@ -22,13 +22,12 @@ class direct_reads {
   direct_reads& operator=(direct_reads const&) = delete;
   ~direct_reads();
 
-  /// Queues one that wants a worker. False: a worker has to perform it.
+  /// Queues one that wants a worker, on a descriptor that bypasses the page cache. False: a worker has to
+  /// perform it.
   bool arm(io_operation& op) noexcept;
   /// Takes one back that is only queued.
   bool withdraw(io_operation& op) noexcept;
   [[nodiscard]] bool has_queued() const noexcept { return !queued_.empty(); }
-  /// Whether there ever were some.
-  [[nodiscard]] bool had_some() const noexcept { return state_ != nullptr; }
   /// Gives the kernel what is queued, and workers what it does not take.
   void submit(engine& e) noexcept;
   /// Processes what has ended.
@@ -40,7 +39,7 @@ class direct_reads {
   void refused(io_operation& op, std::int64_t why) noexcept;
 
   operation_queue queued_{queue_name::to_submit};
-  std::unique_ptr<state> state_; // made for the first
+  std::unique_ptr<state> state_; // made for the first that the kernel may take
   int doorbell_fd_;
   bool is_missing_ = false;
 };

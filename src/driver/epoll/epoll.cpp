@@ -25,6 +25,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <memory>
+#include <new>
 
 namespace unio::inline v0_1::driver {
 namespace {
@@ -36,13 +38,13 @@ constexpr std::uint32_t all_edges = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI |
 class epoll_backend final : public backend {
  public:
   epoll_backend(int epoll_fd, int doorbell_fd, int why) noexcept
-      : backend(doorbell_fd), epoll_fd_(epoll_fd), why_(why), direct_(doorbell_fd) {}
+      : backend(doorbell_fd), epoll_fd_(epoll_fd), why_(why) {}
   ~epoll_backend() override { sys::close(epoll_fd_); }
 
   void arm(engine& e, io_operation& op, attempted how) noexcept override {
     readiness const wants = op.links.is.wants;
     if (how == attempted::with_others) return e.perform_later(op);
-    if (wants == readiness::worker && direct_.arm(op)) return;
+    if (wants == readiness::worker && read_directly(op)) return;
     bool const may_try = waits_for_descriptor(wants) || wants == readiness::retry;
     if (!may_try || how != attempted::no) return e.await_what_it_wants(op, wants);
     if (!e.perform_now(op)) e.await_readiness(op);
@@ -74,22 +76,22 @@ class epoll_backend final : public backend {
 
   // What is parked here just ends. A direct read that the kernel has cannot be taken back; nor can what the
   // ring before this still has.
-  bool disarm(engine&, io_operation& op) noexcept override { return direct_.withdraw(op); }
+  bool disarm(engine&, io_operation& op) noexcept override { return withdraw_direct(op); }
 
   bool release(io_operation& op) noexcept override {
-    return op.links.is.where == place::parked || direct_.withdraw(op);
+    return op.links.is.where == place::parked || withdraw_direct(op);
   }
-  [[nodiscard]] bool has_unsubmitted() const noexcept override { return direct_.has_queued(); }
+  [[nodiscard]] bool has_unsubmitted() const noexcept override { return has_direct_queued(); }
   void submit(engine& e) noexcept override {
-    if (direct_.has_queued()) [[unlikely]]
-      direct_.submit(e);
+    if (direct_ != nullptr) [[unlikely]]
+      direct_->submit(e);
   }
   [[nodiscard]] bool has_news() const noexcept override { return sys::is_readable(epoll_fd_); }
 
   int reap(engine& e, std::int64_t until) noexcept override {
     timespec timeout{};
-    if (direct_.has_queued()) [[unlikely]]
-      direct_.submit(e);
+    if (direct_ != nullptr) [[unlikely]]
+      direct_->submit(e);
     bool const sleeps = until != 0 && !e.before_sleep();
     if (sleeps) until = e.sleeps_until(until);
     if (sleeps && until != deadline::forever) {
@@ -101,8 +103,8 @@ class epoll_backend final : public backend {
                                            sleeps && until == deadline::forever ? nullptr : &timeout);
     if (sleeps) e.after_sleep();
     ++e.statistics.turns;
-    if (direct_.had_some()) [[unlikely]]
-      direct_.take(e);
+    if (direct_ != nullptr) [[unlikely]]
+      direct_->take(e);
     if (n < 0) return n == -EINTR ? 0 : static_cast<int>(n);
     e.statistics.completions += static_cast<std::uint64_t>(n);
     for (std::int64_t i = 0; i < n; ++i)
@@ -111,12 +113,13 @@ class epoll_backend final : public backend {
   }
 
   [[nodiscard]] int wait_descriptor() noexcept override { return epoll_fd_; }
-  [[nodiscard]] bool is_told(engine&) noexcept override { return !direct_.has_queued(); }
+  [[nodiscard]] bool is_told(engine&) noexcept override { return !has_direct_queued(); }
 
   int look_at(engine& e, io_operation& op) noexcept override {
     if (op.links.submitted() || op.links.is.where == place::to_submit) { // or the ring before this has it
-      direct_.submit(e);
-      direct_.take(e);
+      if (direct_ == nullptr) return 0;
+      direct_->submit(e);
+      direct_->take(e);
       return 0;
     }
     move(op, place::at_hand);
@@ -135,6 +138,17 @@ class epoll_backend final : public backend {
  private:
   static std::uint64_t tag(int fd) noexcept {
     return std::uint64_t{sys::generation(fd)} << 32 | static_cast<std::uint32_t>(fd);
+  }
+
+  // Out of line: arm() needs no registers then.
+  [[gnu::noinline]] bool read_directly(io_operation& op) noexcept {
+    if (!sys::is_direct(op.fd())) return false;
+    if (direct_ == nullptr) direct_.reset(new (std::nothrow) direct_reads(doorbell_fd()));
+    return direct_ != nullptr && direct_->arm(op);
+  }
+  bool withdraw_direct(io_operation& op) noexcept { return direct_ != nullptr && direct_->withdraw(op); }
+  [[nodiscard]] bool has_direct_queued() const noexcept {
+    return direct_ != nullptr && direct_->has_queued();
   }
 
   void edge(engine& e, epoll_event const& event) noexcept {
@@ -162,7 +176,7 @@ class epoll_backend final : public backend {
 
   int epoll_fd_;
   int why_;
-  direct_reads direct_;
+  std::unique_ptr<direct_reads> direct_; // made for the first
 };
 
 } // namespace
