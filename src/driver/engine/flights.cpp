@@ -217,7 +217,7 @@ bool engine::perform_now(io_operation& op) noexcept {
 void engine::performed(io_operation& op, int res) noexcept { decode_simply(op, res); }
 
 // It may wait on another descriptor from now on.
-void engine::process(io_operation& op, int res, unsigned flags) noexcept {
+[[gnu::noinline]] void engine::process(io_operation& op, int res, unsigned flags) noexcept {
   int const fd = op.fd();
   outcome const o = op.faces().complete(op, res, flags);
   relist(op, fd);
