@@ -201,6 +201,9 @@ THREADS = [
          "return;")]),
     ("a close overlooks a thread that begins to run", "closing_ends_what_another_thread_polls", [
         ("driver/shared/shared.cpp", "e->begin_to_run();", "")]),
+    ("what keeps a run() from ending is taken over",
+     "run_of_a_task_returns_though_its_thread_was_away_when_another_ended_it", [
+        ("coro/away.cpp", "connect(stays_here(never), nobody())", "connect(atomic_async_wait(never), nobody())")]),
     ("a thread that ends keeps a wake", "a_wake_is_not_lost_while_a_thread_ends", [
         ("driver/engine/handover.cpp", "if (mail_.take_wake()) shared_->give_wake();", "")]),
     ("a thread that ends waits for what it has",

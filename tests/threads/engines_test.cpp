@@ -11,6 +11,7 @@
 #include <unio/run.hpp>
 #include <unio/socket_handle.hpp>
 #include <unio/stop_token.hpp>
+#include <unio/sync.hpp>
 #include <unio/task.hpp>
 #include <unio/timer_handle.hpp>
 #include <unio/when.hpp>
@@ -303,6 +304,59 @@ TEST_P(threads_on, a_wake_is_for_a_thread_that_runs) {
     stop = true;
     m->wake();
     runner.join();
+  });
+}
+
+/// Another one, whose do_run() the thread reaches late, as if the kernel had not run it before.
+class reached_late final : public unio::io_multiplexer {
+ public:
+  explicit reached_late(unio::io_multiplexer& m) noexcept : io_multiplexer(true), m_(m) {}
+  using io_multiplexer::post;
+  void post(unio::work& w) noexcept override { m_.post(w); }
+  bool withdraw(unio::work& w) noexcept override { return m_.withdraw(w); }
+  void wake() noexcept override { m_.wake(); }
+  [[nodiscard]] runner run_by() const noexcept override { return m_.run_by(); }
+  [[nodiscard]] unio::capabilities capabilities() const override { return m_.capabilities(); }
+  [[nodiscard]] unio::counters counters() const noexcept override { return m_.counters(); }
+  void start(unio::io_operation& op) noexcept override { m_.start(op); }
+  unio::io_status poll(unio::io_operation& op) noexcept override { return m_.poll(op); }
+  void cancel(unio::io_operation& op) noexcept override { m_.cancel(op); }
+  void forget(int fd) noexcept override { m_.forget(fd); }
+  void finish(unio::io_operation& op) noexcept override { m_.finish(op); }
+  unio::io_multiplexer& of_this_thread() noexcept override { return m_.of_this_thread(); }
+  void join_in() noexcept override { m_.join_in(); }
+
+ private:
+  unio::result<int> do_complete_io(int, std::int64_t) noexcept override { return m_.complete_io(); }
+  unio::result<int> do_timeout_io(int, std::int64_t) noexcept override { return m_.timeout_io(); }
+  unio::result<int> do_invoke_posted(int, std::int64_t) noexcept override { return m_.invoke_posted_items(); }
+  unio::result<int> do_run(int, std::int64_t) noexcept override {
+    std::this_thread::sleep_for(5ms); // the other one looks after 1 ms
+    return m_.run();
+  }
+  unio::io_multiplexer& m_;
+};
+
+// What keeps its run() from ending stays there, though another thread that ends the task takes over what this
+// one does not go on with.
+TEST_P(threads_on, run_of_a_task_returns_though_its_thread_was_away_when_another_ended_it) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    reached_late late(*m);
+    unio::event over;
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+      (void)m->try_run();
+      unio::timer_handle t(for_ever);
+      unio::start(*m, unio::async_wait(t), [](auto) {});
+      std::this_thread::sleep_for(1ms); // until the first one waits
+      over.set();                       // the task goes on, and ends, on this thread
+      while (!stop) (void)m->run();
+    });
+    unio::run(late, over.co_wait()).value();
+    stop = true;
+    m->wake();
+    other.join();
   });
 }
 
