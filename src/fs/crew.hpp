@@ -99,6 +99,8 @@ struct worker {
   std::size_t chunk_left = 0;
 };
 
+inline constexpr std::uint32_t spins = 200; ///< before a thread sleeps, or does what another might
+
 /// See the top of the file.
 class crew {
  public:
@@ -147,6 +149,7 @@ class crew {
 
  private:
   void work(worker& w) noexcept;
+  bool give_buffer(worker& w) const noexcept;
   void start_helper() noexcept;
   void finish(worker& w, node* n) noexcept;
   void climb(node& n) noexcept;
