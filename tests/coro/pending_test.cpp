@@ -56,11 +56,10 @@ TEST(dump_pending, says_of_what_has_ended_nothing) {
   EXPECT_FALSE(contains(dumped(), "read on pipe"));
 }
 
-TEST(dump_pending, names_the_chain_of_coroutines_innermost_first) {
-  if (!UNIO_TRACKS_PENDING) GTEST_SKIP() << "the library was built without UNIO_TRACK_PENDING";
-  anonymous_pipe p = pipe_handle::anonymous().value();
+// What is dumped while `t` runs, which is stopped then.
+std::string dumped_while_it_waits(task<> t) {
   stop_source stop;
-  async_run(this_thread::multiplexer(), outer_reader(p.reader), {.stop = stop.get_token()});
+  async_run(this_thread::multiplexer(), std::move(t), {.stop = stop.get_token()});
   std::string text;
   run([](std::string& to, stop_source& s) -> task<> {
     (co_await co_no_op()).value();
@@ -68,6 +67,15 @@ TEST(dump_pending, names_the_chain_of_coroutines_innermost_first) {
     s.request_stop();
     (co_await co_no_op()).value();
   }(text, stop));
+  while (this_thread::multiplexer().try_run().value_or(0) > 0) {
+  }
+  return text;
+}
+
+TEST(dump_pending, names_the_chain_of_coroutines_innermost_first) {
+  if (!UNIO_TRACKS_PENDING) GTEST_SKIP() << "the library was built without UNIO_TRACK_PENDING";
+  anonymous_pipe p = pipe_handle::anonymous().value();
+  std::string const text = dumped_while_it_waits(outer_reader(p.reader));
   std::size_t const inner = text.find("inner_reader");
   std::size_t const outer = text.find("outer_reader");
   ASSERT_NE(inner, std::string::npos) << text;
@@ -75,8 +83,6 @@ TEST(dump_pending, names_the_chain_of_coroutines_innermost_first) {
   EXPECT_LT(inner, outer) << text;
   EXPECT_TRUE(contains(text, "pending_test.cpp:")) << text;
   EXPECT_TRUE(contains(text, "in async_run")) << text;
-  while (this_thread::multiplexer().try_run().value_or(0) > 0) {
-  }
 }
 
 task<> limited_reader(pipe_handle& p) { (void)co_await timeout(30s, inner_reader(p)); }
@@ -86,20 +92,10 @@ TEST(dump_pending, follows_the_chain_through_what_waits_for_several) {
   if (!UNIO_TRACKS_PENDING) GTEST_SKIP() << "the library was built without UNIO_TRACK_PENDING";
   anonymous_pipe p = pipe_handle::anonymous().value();
   anonymous_pipe q = pipe_handle::anonymous().value();
-  stop_source stop;
-  async_run(this_thread::multiplexer(), read_both(p.reader, q.reader), {.stop = stop.get_token()});
-  std::string text;
-  run([](std::string& to, stop_source& s) -> task<> {
-    (co_await co_no_op()).value();
-    to = dumped();
-    s.request_stop();
-    (co_await co_no_op()).value();
-  }(text, stop));
+  std::string const text = dumped_while_it_waits(read_both(p.reader, q.reader));
   for (char const* const part : {"inner_reader", "in timeout", "limited_reader",
                                  "in when_all, when_any or race", "read_both", "in async_run"})
     EXPECT_TRUE(contains(text, part)) << part << " is not in\n" << text;
-  while (this_thread::multiplexer().try_run().value_or(0) > 0) {
-  }
 }
 
 task<> locks(async_mutex& m) { (void)co_await m.co_lock(); }

@@ -253,20 +253,17 @@ TEST(timeout, that_is_destroyed_takes_its_timer_along) {
   EXPECT_EQ(after.finished - before.finished, 3u);
 }
 
-// Several threads run one multiplexer: the child and the timer end on any of them.
-TEST(timeout, is_exact_when_several_threads_run_the_multiplexer) {
+// Several threads run one multiplexer: the child and the timer end on any of them. `round(span)`, many times,
+// in many tasks.
+template <class Round> void on_several_threads(Round round) {
   constexpr int threads = 3, tasks = 60, rounds = 20;
   auto const m = io_multiplexer::best_available(threads).value();
   std::atomic<int> ended{0};
-  auto one = [](std::atomic<int>& n, int i) -> task<> {
-    for (int round = 0; round != rounds; ++round) {
-      io_result<void> const r =
-          co_await timeout(std::chrono::microseconds((i * 7 + round) % 40), co_sleep(20us));
-      EXPECT_TRUE(r.has_value() || r.error() == condition::timed_out);
-    }
-    ++n;
+  auto one = [&](int i) -> task<> {
+    for (int n = 0; n != rounds; ++n) co_await round(std::chrono::microseconds((i * 7 + n) % 40));
+    ++ended;
   };
-  for (int i = 0; i != tasks; ++i) async_run(*m, one(ended, i));
+  for (int i = 0; i != tasks; ++i) async_run(*m, one(i));
   test::threads pool(threads, [&] {
     while (ended != tasks) (void)m->try_run_for(10ms);
   });
@@ -274,30 +271,24 @@ TEST(timeout, is_exact_when_several_threads_run_the_multiplexer) {
   EXPECT_EQ(ended, tasks);
 }
 
+TEST(timeout, is_exact_when_several_threads_run_the_multiplexer) {
+  on_several_threads([](std::chrono::microseconds span) -> task<> {
+    io_result<void> const r = co_await timeout(span, co_sleep(20us));
+    EXPECT_TRUE(r.has_value() || r.error() == condition::timed_out);
+  });
+}
+
 // The task swallows the stop: only the timeout can tell.
 TEST(timeout, is_reported_on_several_threads_whenever_its_stop_reached_the_task) {
-  constexpr int threads = 3, tasks = 60, rounds = 20;
-  auto const m = io_multiplexer::best_available(threads).value();
-  std::atomic<int> ended{0};
-  auto one = [](std::atomic<int>& n, int i) -> task<> {
-    for (int round = 0; round != rounds; ++round) {
-      bool was_stopped = false;
-      auto naps = [](bool& stopped) -> task<> {
-        stopped = (co_await co_sleep(20us)).error() == condition::canceled;
-      };
-      result<void> const r =
-          co_await timeout(std::chrono::microseconds((i * 7 + round) % 40), naps(was_stopped));
-      EXPECT_TRUE(r.has_value() || r.error() == condition::timed_out);
-      EXPECT_TRUE(!was_stopped || !r.has_value()) << "only the timer stops it";
-    }
-    ++n;
-  };
-  for (int i = 0; i != tasks; ++i) async_run(*m, one(ended, i));
-  test::threads pool(threads, [&] {
-    while (ended != tasks) (void)m->try_run_for(10ms);
+  on_several_threads([](std::chrono::microseconds span) -> task<> {
+    bool was_stopped = false;
+    auto naps = [](bool& stopped) -> task<> {
+      stopped = (co_await co_sleep(20us)).error() == condition::canceled;
+    };
+    result<void> const r = co_await timeout(span, naps(was_stopped));
+    EXPECT_TRUE(r.has_value() || r.error() == condition::timed_out);
+    EXPECT_TRUE(!was_stopped || !r.has_value()) << "only the timer stops it";
   });
-  pool.join();
-  EXPECT_EQ(ended, tasks);
 }
 
 // The executor has no multiplexer: the timer's end arrives there from wherever it runs.

@@ -78,14 +78,14 @@ inline void dither(unsigned n) {
   for (unsigned i = 0; i != n; ++i) asm volatile("");
 }
 
-/// `times` times: a task waits on one thread; a second thread grants what it waits for, a third one stops it.
+/// `times` times: a task waits on this thread; a second thread grants what it waits for, a third stops it.
 ///
 /// `before()`; `wait()` makes the task; `grant()`; `after()` looks at what has become of it.
 template <class Before, class Wait, class Grant, class After>
 void race_grant_against_stop(int times, Before before, Wait wait, Grant grant, After after) {
   auto m = make_multiplexer();
   std::unique_ptr<unio::stop_source> stop;
-  std::barrier sync(4);
+  std::barrier sync(3);
   auto each_time = [&](auto f) {
     for (int i = 0; i != times; ++i) {
       sync.arrive_and_wait();
@@ -93,9 +93,6 @@ void race_grant_against_stop(int times, Before before, Wait wait, Grant grant, A
       sync.arrive_and_wait();
     }
   };
-  std::jthread waiter([&] {
-    each_time([&](unsigned) { unio::sync_wait(m->executor(), wait(), {.stop = stop->get_token()}); });
-  });
   std::jthread granter([&] {
     each_time([&](unsigned i) {
       dither(i * 37 % 1500);
@@ -112,6 +109,7 @@ void race_grant_against_stop(int times, Before before, Wait wait, Grant grant, A
     stop = std::make_unique<unio::stop_source>();
     before();
     sync.arrive_and_wait();
+    unio::sync_wait(m->executor(), wait(), {.stop = stop->get_token()});
     sync.arrive_and_wait();
     after();
   }

@@ -46,27 +46,36 @@ TEST(co_yield_now, goes_on_although_a_stop_was_requested) {
   EXPECT_EQ(unio::run(*m, body(), {.stop = stop.get_token()}), 1);
 }
 
-TEST(co_yield_now, of_a_coroutine_that_is_destroyed_while_it_is_queued_leaves_nothing) {
+// co_yield_now or co_fork.
+template <class Requeue> void expect_nothing_of_one_that_is_destroyed_while_it_is_queued(Requeue requeue) {
   auto const m = make_multiplexer();
   bool went_on = false;
-  auto body = [](bool& on) -> task<> {
-    co_await co_yield_now();
+  auto body = [](Requeue again, bool& on) -> task<> {
+    co_await again();
     on = true;
   };
-  chain c(*m, body(went_on));
+  chain c(*m, body(requeue, went_on));
   c.start();
   c.destroy();
   run_posted(*m);
   EXPECT_FALSE(went_on);
 }
 
-TEST(co_yield_now, does_nothing_on_an_executor_without_a_queue) {
+template <class Requeue> void expect_nothing_on_an_executor_without_a_queue(Requeue requeue) {
   int n = 0;
-  auto body = [](int& count) -> task<> {
-    for (; count != 100'000; ++count) co_await co_yield_now(); // constant stack
+  auto body = [](Requeue again, int& count) -> task<> {
+    for (; count != 100'000; ++count) co_await again(); // constant stack
   };
-  unio::sync_wait(unio::inline_executor(), body(n));
+  unio::sync_wait(unio::inline_executor(), body(requeue, n));
   EXPECT_EQ(n, 100'000);
+}
+
+TEST(co_yield_now, of_a_coroutine_that_is_destroyed_while_it_is_queued_leaves_nothing) {
+  expect_nothing_of_one_that_is_destroyed_while_it_is_queued([] { return co_yield_now(); });
+}
+
+TEST(co_yield_now, does_nothing_on_an_executor_without_a_queue) {
+  expect_nothing_on_an_executor_without_a_queue([] { return co_yield_now(); });
 }
 
 TEST(co_yield_now, works_on_pools_and_strands) {
@@ -102,26 +111,11 @@ TEST(co_fork, lets_the_starter_go_on_first) {
 }
 
 TEST(co_fork, of_a_coroutine_that_is_destroyed_while_it_is_queued_leaves_nothing) {
-  auto const m = make_multiplexer();
-  bool went_on = false;
-  auto body = [](bool& on) -> task<> {
-    co_await co_fork();
-    on = true;
-  };
-  chain c(*m, body(went_on));
-  c.start();
-  c.destroy();
-  run_posted(*m);
-  EXPECT_FALSE(went_on);
+  expect_nothing_of_one_that_is_destroyed_while_it_is_queued([] { return co_fork(); });
 }
 
 TEST(co_fork, does_nothing_on_an_executor_without_a_queue) {
-  int n = 0;
-  auto body = [](int& count) -> task<> {
-    for (; count != 100'000; ++count) co_await co_fork(); // constant stack
-  };
-  unio::sync_wait(unio::inline_executor(), body(n));
-  EXPECT_EQ(n, 100'000);
+  expect_nothing_on_an_executor_without_a_queue([] { return co_fork(); });
 }
 
 TEST(co_fork, on_a_strand_keeps_the_order) {

@@ -365,20 +365,11 @@ TEST_F(copy_, an_error_of_any_call_leaves_the_old_state_or_a_whole_copy) {
       for (int at = 1; at != 8; ++at) {
         for (int entry = 0; entry != 13; ++entry) {
           auto calls = std::make_unique<test::failing_calls>();
-          test::which_calls const which{.at = at};
-          if (entry == 0) calls->fail<&table::openat>(error, which);
-          if (entry == 1) calls->fail<&table::openat2>(error, which);
-          if (entry == 2) calls->fail<&table::statx>(error, which);
-          if (entry == 3) calls->fail<&table::mkdirat>(error, which);
-          if (entry == 4) calls->fail<&table::pwritev2>(error, which);
-          if (entry == 5) calls->fail<&table::copy_file_range>(error, which);
-          if (entry == 6) calls->fail<&table::preadv2>(error, which);
-          if (entry == 7) calls->fail<&table::fchmod>(error, which);
-          if (entry == 8) calls->fail<&table::utimensat>(error, which);
-          if (entry == 9) calls->fail<&table::renameat>(error, which);
-          if (entry == 10) calls->fail<&table::getdents64>(error, which);
-          if (entry == 11) calls->fail<&table::linkat>(error, which);
-          if (entry == 12) calls->fail<&table::symlinkat>(error, which);
+          calls
+              ->fail_one_of<&table::openat, &table::openat2, &table::statx, &table::mkdirat, &table::pwritev2,
+                            &table::copy_file_range, &table::preadv2, &table::fchmod, &table::utimensat,
+                            &table::renameat, &table::getdents64, &table::linkat, &table::symlinkat>(
+                  entry, error, {.at = at});
           auto const r = clone_or_copy({}, root, {}, to, {{.threads = 1}});
           calls.reset();
           std::string const what =

@@ -777,24 +777,24 @@ TEST_F(process, is_waited_for_by_several_threads) {
   EXPECT_EQ(good, 4);
 }
 
-TEST_F(process, that_ignores_sigterm_is_killed_after_a_grace) {
+launched_process one_that_ignores_sigterm() {
   launch_options o;
   o.output = child_stream::pipe();
   launched_process p =
       process_handle::launch("sh", {"-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, o).value();
   char memory[8];
-  ASSERT_TRUE(p.output.read(unio::mutable_buffer(memory), long_time).has_value());
+  EXPECT_TRUE(p.output.read(unio::mutable_buffer(memory), long_time).has_value());
+  return p;
+}
+
+TEST_F(process, that_ignores_sigterm_is_killed_after_a_grace) {
+  launched_process p = one_that_ignores_sigterm();
   EXPECT_EQ(p.process.terminate(20ms).value(), exit_status::killed(SIGKILL));
   EXPECT_EQ(p.process.terminate(20ms).value(), exit_status::killed(SIGKILL)) << "once more";
 }
 
 TEST_F(process, that_ignores_sigterm_is_killed_by_a_task) {
-  launch_options o;
-  o.output = child_stream::pipe();
-  launched_process p =
-      process_handle::launch("sh", {"-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, o).value();
-  char memory[8];
-  ASSERT_TRUE(p.output.read(unio::mutable_buffer(memory), long_time).has_value());
+  launched_process p = one_that_ignores_sigterm();
   EXPECT_EQ(unio::run(unio::co_terminate(p.process, 20ms)).value(), exit_status::killed(SIGKILL));
   launched_process q = process_handle::launch("sleep", {"100"}).value();
   EXPECT_EQ(unio::run(unio::co_terminate(q.process, long_time)).value(), exit_status::killed(SIGTERM));

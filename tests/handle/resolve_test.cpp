@@ -203,9 +203,7 @@ TEST(resolve, that_fails_under_way_says_why_and_leaks_nothing) {
       for (int at = 1;; ++at) {
         test::failing_calls calls;
         calls.fail<&table::openat2>(ENOSYS, {.times = test::which_calls::all});
-        if (entry == 0) calls.fail<&table::openat>(error, {.at = at});
-        if (entry == 1) calls.fail<&table::statx>(error, {.at = at});
-        if (entry == 2) calls.fail<&table::readlinkat>(error, {.at = at});
+        calls.fail_one_of<&table::openat, &table::statx, &table::readlinkat>(entry, error, {.at = at});
         auto const r = open();
         bool const failed = calls.failures<&table::openat>() + calls.failures<&table::statx>() +
                                 calls.failures<&table::readlinkat>() !=

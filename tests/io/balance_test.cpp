@@ -69,16 +69,9 @@ class runner {
   std::thread thread_;
 };
 
-class balance : public ::testing::TestWithParam<std::string> {
+class balance : public test::on_each_driver {
  protected:
-  void SetUp() override {
-    auto made = test::make_multiplexer(GetParam().c_str(), 2);
-    if (!made.has_value()) GTEST_SKIP() << made.error().message();
-    m_ = std::move(*made);
-  }
-  // Engines are made with the driver that the environment names then.
-  test::environment_variable const driver_{"UNIO_DRIVER", GetParam().c_str()};
-  std::unique_ptr<io_multiplexer> m_;
+  balance() : on_each_driver(2) {}
 };
 UNIO_ON_BOTH_DRIVERS(balance);
 

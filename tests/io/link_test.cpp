@@ -23,26 +23,13 @@ namespace {
 
 using namespace test;
 
-class link : public test::on_each_driver {
+class link : public test::nothing_pending_on_each_driver {
  protected:
-  void TearDown() override {
-    if (m_ == nullptr) return;
-    while (m_->try_run().value_or(0) > 0) {
-    }
-    EXPECT_EQ(m_->counters().started, m_->counters().finished) << "something is left";
-  }
   unio::file_handle make_file(std::string_view text = {}) {
     auto f = unio::file_handle::temp_inode().value();
     EXPECT_EQ(::pwrite(f.native_handle(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
     f.set_multiplexer(m_.get());
     return f;
-  }
-  template <class Reached> void drive(Reached reached) {
-    auto const give_up = std::chrono::steady_clock::now() + 20s;
-    while (!reached()) {
-      ASSERT_TRUE(m_->try_run_for(50ms).has_value());
-      ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "stuck";
-    }
   }
   void turns(int n = 4) {
     for (int i = 0; i != n; ++i) (void)m_->try_run();

@@ -41,22 +41,7 @@ using unio::readiness_set;
 constexpr auto readable = readiness_set::readable;
 constexpr auto writable = readiness_set::writable;
 
-class poll_any : public test::on_each_driver {
- protected:
-  void TearDown() override {
-    if (m_ == nullptr) return;
-    while (m_->try_run().value_or(0) > 0) {
-    }
-    EXPECT_EQ(m_->counters().started, m_->counters().finished) << "something is left";
-  }
-  template <class Reached> void drive(Reached reached) {
-    auto const give_up = std::chrono::steady_clock::now() + 20s;
-    while (!reached()) {
-      ASSERT_TRUE(m_->try_run_for(50ms).has_value());
-      ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "stuck";
-    }
-  }
-};
+class poll_any : public test::nothing_pending_on_each_driver {};
 
 UNIO_ON_BOTH_DRIVERS(poll_any);
 

@@ -17,12 +17,12 @@ namespace {
 
 using namespace test;
 
-class away : public ::testing::TestWithParam<std::string> {
+class away : public test::on_each_driver {
  protected:
+  away() : on_each_driver(2) {}
   void SetUp() override {
-    auto made = test::make_multiplexer(GetParam().c_str(), 2);
-    if (!made.has_value()) GTEST_SKIP() << made.error().message();
-    m_ = std::move(*made);
+    on_each_driver::SetUp();
+    if (m_ == nullptr) return;
     keep_.emplace(1h, m_.get());
     kept_.emplace(unio::connect(unio::atomic_async_wait(*keep_), calls{[] {}}));
     kept_->start();
@@ -73,8 +73,6 @@ class away : public ::testing::TestWithParam<std::string> {
     return busy;
   }
 
-  test::environment_variable const driver_{"UNIO_DRIVER", GetParam().c_str()};
-  std::unique_ptr<io_multiplexer> m_;
   std::optional<unio::timer_handle> keep_;
   std::optional<unio::io_operation_connection<unio::atomic_async_wait, calls>> kept_;
   std::deque<std::thread> threads_;

@@ -111,36 +111,35 @@ TEST(simulated_cancel, between_completion_and_delivery_changes_nothing) {
   });
 }
 
+simulation_options recorded_and_launched(std::uint64_t seed) noexcept {
+  simulation_options o;
+  o.seed = seed;
+  o.record = true;
+  o.inline_attempts = false;
+  return o;
+}
+
 // Case 2
 TEST(simulated_cancel, is_decoded_alike_for_each_answer_and_each_order_of_the_two_completions) {
   std::set<std::string> seen; // "cancel ANSWER ORDER RESULT"
-  for_seeds(
-      3000,
-      [&](simulation& s) {
-        auto [reader, writer] = s.pipe();
-        dice d(s.seed());
-        std::array<char, 16> buffer{};
-        started op{async_read(reader, unio::mutable_buffer(buffer))};
-        for (std::uint64_t turns = 1 + d.below(4); turns != 0; --turns) (void)s.multiplexer().complete_io();
-        op.cancel();
-        if (d.below(2) == 0) (void)writer.try_write(unio::const_buffer("0123456789abcdef", 16));
-        EXPECT_TRUE(run_until(s, [&] { return op.ended(); }));
-        expect_ended_once(op);
-        for (int i = 0; i != 20; ++i) (void)s.multiplexer().complete_io();
-        std::string const& trace = s.trace();
-        std::size_t const at = trace.find(" cancel ");
-        char const* const result = op.error ? "canceled" : op.bytes == 16 ? "all" : "part";
-        EXPECT_TRUE(!op.error || op.error == condition::canceled);
-        if (at != std::string::npos)
-          seen.insert(trace.substr(at + 1, trace.find('\n', at) - at - 1) + " " + result);
-      },
-      [](std::uint64_t seed) noexcept {
-        simulation_options o;
-        o.seed = seed;
-        o.record = true;
-        o.inline_attempts = false;
-        return o;
-      });
+  for_seeds<recorded_and_launched>(3000, [&](simulation& s) {
+    auto [reader, writer] = s.pipe();
+    dice d(s.seed());
+    std::array<char, 16> buffer{};
+    started op{async_read(reader, unio::mutable_buffer(buffer))};
+    for (std::uint64_t turns = 1 + d.below(4); turns != 0; --turns) (void)s.multiplexer().complete_io();
+    op.cancel();
+    if (d.below(2) == 0) (void)writer.try_write(unio::const_buffer("0123456789abcdef", 16));
+    EXPECT_TRUE(run_until(s, [&] { return op.ended(); }));
+    expect_ended_once(op);
+    for (int i = 0; i != 20; ++i) (void)s.multiplexer().complete_io();
+    std::string const& trace = s.trace();
+    std::size_t const at = trace.find(" cancel ");
+    char const* const result = op.error ? "canceled" : op.bytes == 16 ? "all" : "part";
+    EXPECT_TRUE(!op.error || op.error == condition::canceled);
+    if (at != std::string::npos)
+      seen.insert(trace.substr(at + 1, trace.find('\n', at) - at - 1) + " " + result);
+  });
   auto name = [](int answer, int order, char const* result) {
     return "cancel " + std::to_string(answer) + " " + std::to_string(order) + " " + result;
   };
@@ -157,83 +156,61 @@ TEST(simulated_cancel, is_decoded_alike_for_each_answer_and_each_order_of_the_tw
 
 // Case 3
 TEST(simulated_cancel, is_not_dropped_when_the_queue_has_one_place) {
-  for_seeds(
-      1000,
-      [](simulation& s) {
-        constexpr int n = 20;
-        unio::anonymous_pipe pipes[n];
-        std::array<char, 4> buffers[n];
-        std::deque<started<async_read>> ops;
-        for (int i = 0; i != n; ++i) {
-          pipes[i] = s.pipe();
-          ops.emplace_back(async_read(pipes[i].reader, unio::mutable_buffer(buffers[i])));
-        }
-        for (std::uint64_t turns = s.seed() % (n + 10); turns != 0; --turns)
-          (void)s.multiplexer().complete_io();
-        for (auto& op : ops) op.cancel();
-        EXPECT_TRUE(run_until(s, [&] { return all_ended(ops); }));
-        for (tally const& one : ops) {
-          expect_ended_once(one);
-          EXPECT_EQ(one.error, condition::canceled);
-        }
-      },
-      [](std::uint64_t seed) noexcept {
-        simulation_options o = simulation_options::from_seed(seed);
-        o.queue_entries = 1;
-        return o;
-      });
+  for_seeds<with<&simulation_options::queue_entries, 1>>(1000, [](simulation& s) {
+    constexpr int n = 20;
+    unio::anonymous_pipe pipes[n];
+    std::array<char, 4> buffers[n];
+    std::deque<started<async_read>> ops;
+    for (int i = 0; i != n; ++i) {
+      pipes[i] = s.pipe();
+      ops.emplace_back(async_read(pipes[i].reader, unio::mutable_buffer(buffers[i])));
+    }
+    for (std::uint64_t turns = s.seed() % (n + 10); turns != 0; --turns) (void)s.multiplexer().complete_io();
+    for (auto& op : ops) op.cancel();
+    EXPECT_TRUE(run_until(s, [&] { return all_ended(ops); }));
+    for (tally const& one : ops) {
+      expect_ended_once(one);
+      EXPECT_EQ(one.error, condition::canceled);
+    }
+  });
 }
 
 // A multishot whose value comes while its cancellation waits for that place.
 TEST(simulated_cancel, of_many_accepts_ends_them_although_a_value_comes_first) {
-  for_seeds(
-      2000,
-      [](simulation& s) {
-        auto listener = s.listener();
-        started accept{unio::async_accept_many(listener)};
-        constexpr int n = 8;
-        unio::anonymous_pipe pipes[n];
-        std::array<char, 4> buffers[n];
-        std::deque<started<async_read>> ops;
-        for (int i = 0; i != n; ++i) {
-          pipes[i] = s.pipe();
-          ops.emplace_back(async_read(pipes[i].reader, unio::mutable_buffer(buffers[i])));
-        }
-        for (std::uint64_t turns = 2 * n; turns != 0; --turns) (void)s.multiplexer().complete_io();
-        auto client = s.connect_to(listener);
-        for (auto& op : ops) op.cancel();
-        accept.cancel();
-        EXPECT_TRUE(run_until(s, [&] { return all_ended(ops) && accept.ended(); }));
-        EXPECT_EQ(accept.ends, 1);
-        EXPECT_EQ(accept.error, condition::canceled);
-      },
-      [](std::uint64_t seed) noexcept {
-        simulation_options o = simulation_options::from_seed(seed);
-        o.queue_entries = 1;
-        return o;
-      });
+  for_seeds<with<&simulation_options::queue_entries, 1>>(2000, [](simulation& s) {
+    auto listener = s.listener();
+    started accept{unio::async_accept_many(listener)};
+    constexpr int n = 8;
+    unio::anonymous_pipe pipes[n];
+    std::array<char, 4> buffers[n];
+    std::deque<started<async_read>> ops;
+    for (int i = 0; i != n; ++i) {
+      pipes[i] = s.pipe();
+      ops.emplace_back(async_read(pipes[i].reader, unio::mutable_buffer(buffers[i])));
+    }
+    for (std::uint64_t turns = 2 * n; turns != 0; --turns) (void)s.multiplexer().complete_io();
+    auto client = s.connect_to(listener);
+    for (auto& op : ops) op.cancel();
+    accept.cancel();
+    EXPECT_TRUE(run_until(s, [&] { return all_ended(ops) && accept.ended(); }));
+    EXPECT_EQ(accept.ends, 1);
+    EXPECT_EQ(accept.error, condition::canceled);
+  });
 }
 
 // Case 4
 TEST(simulated_cancel, of_a_write_reports_what_the_peer_will_read) {
-  for_seeds(
-      2000,
-      [](simulation& s) {
-        auto [a, b] = s.stream_pair();
-        dice d(s.seed());
-        std::vector<char> const data(1 + d.below(400));
-        started op{async_write(a, unio::const_buffer(data))};
-        for (std::uint64_t turns = d.below(8); turns != 0; --turns) (void)s.multiplexer().complete_io();
-        op.cancel();
-        EXPECT_TRUE(run_until(s, [&] { return op.ended(); }));
-        expect_ended_once(op);
-        EXPECT_EQ(drain(s, b, a), op.bytes);
-      },
-      [](std::uint64_t seed) noexcept {
-        simulation_options o = simulation_options::from_seed(seed);
-        o.stream_capacity = 256;
-        return o;
-      });
+  for_seeds<with<&simulation_options::stream_capacity, 256>>(2000, [](simulation& s) {
+    auto [a, b] = s.stream_pair();
+    dice d(s.seed());
+    std::vector<char> const data(1 + d.below(400));
+    started op{async_write(a, unio::const_buffer(data))};
+    for (std::uint64_t turns = d.below(8); turns != 0; --turns) (void)s.multiplexer().complete_io();
+    op.cancel();
+    EXPECT_TRUE(run_until(s, [&] { return op.ended(); }));
+    expect_ended_once(op);
+    EXPECT_EQ(drain(s, b, a), op.bytes);
+  });
 }
 
 // Case 6

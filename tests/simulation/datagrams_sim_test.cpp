@@ -154,13 +154,10 @@ TEST(simulated_datagrams, are_lost_doubled_reordered_and_marked_where_that_is_al
 }
 
 TEST(simulated_datagrams, arrive_in_order_and_once_on_an_orderly_network) {
-  for_seeds(
-      1,
-      [](simulation& s) {
-        fates const f = fates_of(s);
-        EXPECT_EQ(f.lost + f.doubled + f.reordered + f.marked, 0);
-      },
-      &simulation_options::orderly);
+  for_seeds<simulation_options::orderly>(1, [](simulation& s) {
+    fates const f = fates_of(s);
+    EXPECT_EQ(f.lost + f.doubled + f.reordered + f.marked, 0);
+  });
 }
 
 TEST(simulated_datagrams, are_the_same_with_the_same_seed) {
@@ -239,56 +236,52 @@ simulation_options reliable(std::uint64_t seed) noexcept {
 // Whatever happens to an operation, each datagram that arrived is received by somebody, or is still there.
 TEST(simulated_datagrams, are_not_lost_by_operations_that_are_cancelled_or_destroyed) {
   int cancelled = 0;
-  for_seeds(
-      1500,
-      [&](simulation& s) {
-        dice d(s.seed());
-        datagram_handle server = s.datagrams(server_at);
-        datagram_handle client = s.datagrams(client_at);
-        std::array<char, 8> memory[3];
-        datagram_info info[3];
-        tally results[3];
-        std::optional<unio::io_operation_connection<unio::async_receive_from, tell>> operations[3];
-        for (std::size_t i = 0; i != 3; ++i) {
-          operations[i].emplace(
-              unio::async_receive_from(server, unio::mutable_buffer(memory[i]), info[i], 1ms),
-              tell{&results[i]});
-          operations[i]->start();
-        }
-        std::size_t const sent = d.below(4);
-        for (std::size_t i = 0; i != sent; ++i) {
-          char const byte = 'x';
-          started sending(unio::async_send_to(client, {.to = server_at}, unio::const_buffer(&byte, 1)));
-          EXPECT_TRUE(run_until(s, [&] { return sending.ended(); }));
-          EXPECT_EQ(sending.tally::bytes, 1U);
-        }
-        for (std::uint64_t turns = d.below(6); turns != 0; --turns) (void)s.multiplexer().try_run();
-        operations[d.below(3)]->cancel();
-        std::optional<std::size_t> destroyed;
-        if (d.below(2) == 0) destroyed = d.below(3);
-        if (destroyed) operations[*destroyed].reset();
-        EXPECT_TRUE(run_until(s, [&] {
-          for (std::size_t i = 0; i != 3; ++i)
-            if (destroyed != i && !results[i].ended()) return false;
-          return true;
-        }));
-        std::size_t received = 0;
-        for (std::size_t i = 0; i != 3; ++i) {
-          if (destroyed == i) continue;
-          expect_ended_once(results[i]);
-          if (results[i].error == condition::canceled) ++cancelled;
-          EXPECT_TRUE(!results[i].error || results[i].error == condition::canceled ||
-                      results[i].error == condition::timed_out)
-              << results[i].error.message();
-          EXPECT_EQ(results[i].bytes, results[i].error ? 0U : 1U);
-          received += results[i].bytes;
-        }
-        while (server.receive_from(unio::mutable_buffer(memory[0]), info[0], 1ms)) ++received;
-        // Only the one that was destroyed may have had one that nobody is told of.
-        EXPECT_LE(received, sent);
-        EXPECT_GE(received + (destroyed ? 1 : 0), sent);
-      },
-      &reliable);
+  for_seeds<reliable>(1500, [&](simulation& s) {
+    dice d(s.seed());
+    datagram_handle server = s.datagrams(server_at);
+    datagram_handle client = s.datagrams(client_at);
+    std::array<char, 8> memory[3];
+    datagram_info info[3];
+    tally results[3];
+    std::optional<unio::io_operation_connection<unio::async_receive_from, tell>> operations[3];
+    for (std::size_t i = 0; i != 3; ++i) {
+      operations[i].emplace(unio::async_receive_from(server, unio::mutable_buffer(memory[i]), info[i], 1ms),
+                            tell{&results[i]});
+      operations[i]->start();
+    }
+    std::size_t const sent = d.below(4);
+    for (std::size_t i = 0; i != sent; ++i) {
+      char const byte = 'x';
+      started sending(unio::async_send_to(client, {.to = server_at}, unio::const_buffer(&byte, 1)));
+      EXPECT_TRUE(run_until(s, [&] { return sending.ended(); }));
+      EXPECT_EQ(sending.tally::bytes, 1U);
+    }
+    for (std::uint64_t turns = d.below(6); turns != 0; --turns) (void)s.multiplexer().try_run();
+    operations[d.below(3)]->cancel();
+    std::optional<std::size_t> destroyed;
+    if (d.below(2) == 0) destroyed = d.below(3);
+    if (destroyed) operations[*destroyed].reset();
+    EXPECT_TRUE(run_until(s, [&] {
+      for (std::size_t i = 0; i != 3; ++i)
+        if (destroyed != i && !results[i].ended()) return false;
+      return true;
+    }));
+    std::size_t received = 0;
+    for (std::size_t i = 0; i != 3; ++i) {
+      if (destroyed == i) continue;
+      expect_ended_once(results[i]);
+      if (results[i].error == condition::canceled) ++cancelled;
+      EXPECT_TRUE(!results[i].error || results[i].error == condition::canceled ||
+                  results[i].error == condition::timed_out)
+          << results[i].error.message();
+      EXPECT_EQ(results[i].bytes, results[i].error ? 0U : 1U);
+      received += results[i].bytes;
+    }
+    while (server.receive_from(unio::mutable_buffer(memory[0]), info[0], 1ms)) ++received;
+    // Only the one that was destroyed may have had one that nobody is told of.
+    EXPECT_LE(received, sent);
+    EXPECT_GE(received + (destroyed ? 1 : 0), sent);
+  });
   if (std::getenv("UNIO_SEED") == nullptr) {
     EXPECT_GT(cancelled, 100);
   }

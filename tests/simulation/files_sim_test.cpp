@@ -179,47 +179,32 @@ bool replace(char const* path, std::string_view with) {
 
 TEST(simulated_files, fail_as_often_as_was_asked) {
   int failed = 0, done = 0;
-  for_seeds(
-      500,
-      [&](simulation& s) {
-        simulation_options const& o = s.options();
-        EXPECT_EQ(o.failing_files, 5u);
-        ++(replace("/tmp/x", "the new contents") ? done : failed);
-      },
-      [](std::uint64_t seed) noexcept {
-        simulation_options o = simulation_options::from_seed(seed);
-        o.failing_files = 5;
-        return o;
-      });
+  for_seeds<with<&simulation_options::failing_files, 5>>(500, [&](simulation& s) {
+    simulation_options const& o = s.options();
+    EXPECT_EQ(o.failing_files, 5u);
+    ++(replace("/tmp/x", "the new contents") ? done : failed);
+  });
   EXPECT_GT(failed, 50);
   EXPECT_GT(done, 50);
 }
 
 TEST(simulated_files, fill_the_disk) {
-  for_seeds(
-      200,
-      [](simulation& s) {
-        auto first =
-            file_handle::file({}, "/tmp/a", handle::mode::write, handle::creation::if_needed).value();
-        std::string const much(700, 'x');
-        std::size_t n = 0;
-        std::error_code why;
-        while (!why) {
-          auto const r = first.write({unio::const_buffer(much.data(), much.size()), n});
-          n += r.bytes_transferred();
-          why = r.error();
-        }
-        EXPECT_TRUE(is(why, ENOSPC)) << why.message();
-        EXPECT_EQ(n, 1000u);
-        ASSERT_TRUE(first.truncate(10));
-        EXPECT_TRUE(first.write({unio::const_buffer(much.data(), 5), 10}));
-        EXPECT_EQ(s.file_contents("/tmp/a")->size() <= 1000, true);
-      },
-      [](std::uint64_t seed) noexcept {
-        simulation_options o = simulation_options::from_seed(seed);
-        o.disk_capacity = 1000;
-        return o;
-      });
+  for_seeds<with<&simulation_options::disk_capacity, 1000>>(200, [](simulation& s) {
+    auto first = file_handle::file({}, "/tmp/a", handle::mode::write, handle::creation::if_needed).value();
+    std::string const much(700, 'x');
+    std::size_t n = 0;
+    std::error_code why;
+    while (!why) {
+      auto const r = first.write({unio::const_buffer(much.data(), much.size()), n});
+      n += r.bytes_transferred();
+      why = r.error();
+    }
+    EXPECT_TRUE(is(why, ENOSPC)) << why.message();
+    EXPECT_EQ(n, 1000u);
+    ASSERT_TRUE(first.truncate(10));
+    EXPECT_TRUE(first.write({unio::const_buffer(much.data(), 5), 10}));
+    EXPECT_EQ(s.file_contents("/tmp/a")->size() <= 1000, true);
+  });
 }
 
 TEST(simulated_files, are_locked_by_one_of_two_that_opened_them) {

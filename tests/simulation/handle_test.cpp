@@ -69,34 +69,31 @@ constexpr int a_million = 1'000'000;
 
 // Case 16
 TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_with_receivers) {
-  for_seeds(
-      1,
-      [](simulation& s) {
-        struct repeating {
-          unio::io_operation_connection<async_read, repeating>* op = nullptr;
-          int* left = nullptr;
-          stack_extent* stack = nullptr;
-          void set_value(unio::io_result<unio::mutable_buffers> r) { EXPECT_EQ(r.bytes_transferred(), 1u); }
-          void set_done() {
-            stack->look();
-            if (--*left == 0) return;
-            op->reset();
-            op->start();
-          }
-        };
-        std::byte const one{1};
-        auto file = s.file({&one, 1});
-        char byte = 0;
-        int left = a_million;
-        stack_extent stack;
-        unio::io_operation_connection<async_read, repeating> op;
-        op = connect(async_read(file, {unio::mutable_buffer(&byte, 1), 0}), repeating{&op, &left, &stack});
-        op.start();
-        EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
-        EXPECT_LT(stack.bytes(), 16u * 1024);
-        EXPECT_GT(s.multiplexer().counters().inline_hits, 900'000u);
-      },
-      &ready_at_once);
+  for_seeds<ready_at_once>(1, [](simulation& s) {
+    struct repeating {
+      unio::io_operation_connection<async_read, repeating>* op = nullptr;
+      int* left = nullptr;
+      stack_extent* stack = nullptr;
+      void set_value(unio::io_result<unio::mutable_buffers> r) { EXPECT_EQ(r.bytes_transferred(), 1u); }
+      void set_done() {
+        stack->look();
+        if (--*left == 0) return;
+        op->reset();
+        op->start();
+      }
+    };
+    std::byte const one{1};
+    auto file = s.file({&one, 1});
+    char byte = 0;
+    int left = a_million;
+    stack_extent stack;
+    unio::io_operation_connection<async_read, repeating> op;
+    op = connect(async_read(file, {unio::mutable_buffer(&byte, 1), 0}), repeating{&op, &left, &stack});
+    op.start();
+    EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
+    EXPECT_LT(stack.bytes(), 16u * 1024);
+    EXPECT_GT(s.multiplexer().counters().inline_hits, 900'000u);
+  });
 }
 
 // A coroutine that runs by itself.
@@ -121,18 +118,15 @@ detached read_a_million(unio::file_handle& file, int& left, stack_extent& stack)
 
 // Case 16
 TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_with_coroutines) {
-  for_seeds(
-      1,
-      [](simulation& s) {
-        std::byte const one{1};
-        auto file = s.file({&one, 1});
-        int left = a_million;
-        stack_extent stack;
-        read_a_million(file, left, stack);
-        EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
-        EXPECT_LT(stack.bytes(), 16u * 1024);
-      },
-      &ready_at_once);
+  for_seeds<ready_at_once>(1, [](simulation& s) {
+    std::byte const one{1};
+    auto file = s.file({&one, 1});
+    int left = a_million;
+    stack_extent stack;
+    read_a_million(file, left, stack);
+    EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
+    EXPECT_LT(stack.bytes(), 16u * 1024);
+  });
 }
 
 // Case 21
@@ -322,21 +316,18 @@ struct busy_readers {
 };
 
 TEST(simulated_fairness, none_of_many_is_served_twice_before_all_are_served_once) {
-  for_seeds(
-      50,
-      [](simulation& s) {
-        for (std::size_t const n : {std::size_t{2}, std::size_t{64}, std::size_t{150}}) {
-          busy_readers readers(s, n, 40);
-          // A reader that was resumed may read one more byte on the spot: so it is ahead by no more than two.
-          for (int turn = 0; s.multiplexer().try_run().value_or(0) != 0; ++turn) {
-            auto const [fewest, most] = readers.fewest_and_most();
-            EXPECT_LE(most - fewest, 2) << n << " readers, turn " << turn;
-            if (::testing::Test::HasFailure()) return;
-          }
-          EXPECT_EQ(readers.sum(), static_cast<int>(n) * 40);
-        }
-      },
-      &simulation_options::orderly);
+  for_seeds<simulation_options::orderly>(50, [](simulation& s) {
+    for (std::size_t const n : {std::size_t{2}, std::size_t{64}, std::size_t{150}}) {
+      busy_readers readers(s, n, 40);
+      // A reader that was resumed may read one more byte on the spot: so it is ahead by no more than two.
+      for (int turn = 0; s.multiplexer().try_run().value_or(0) != 0; ++turn) {
+        auto const [fewest, most] = readers.fewest_and_most();
+        EXPECT_LE(most - fewest, 2) << n << " readers, turn " << turn;
+        if (::testing::Test::HasFailure()) return;
+      }
+      EXPECT_EQ(readers.sum(), static_cast<int>(n) * 40);
+    }
+  });
 }
 
 TEST(simulated_fairness, a_timer_that_is_due_fires_within_64_completions_however_many_are_ready) {
@@ -346,21 +337,18 @@ TEST(simulated_fairness, a_timer_that_is_due_fires_within_64_completions_however
     void set_value(unio::io_result<void>) const { *then = readers->sum(); }
     void set_done() {}
   };
-  for_seeds(
-      20,
-      [](simulation& s) {
-        busy_readers readers(s, 1000, 10);
-        int then = -1;
-        unio::timer_handle timer(unio::deadline(500us), &s.multiplexer());
-        auto wait = unio::connect(async_wait(timer), looks{&readers, &then});
-        wait.start();
-        EXPECT_TRUE(run_until(s, [&] { return wait.finished(); }));
-        EXPECT_GE(then, 500);
-        EXPECT_LE(then, 500 + 2 * 64) << "it fired only after many others had been served";
-        while (s.multiplexer().try_run().value_or(0) != 0) {
-        }
-      },
-      &simulation_options::orderly);
+  for_seeds<simulation_options::orderly>(20, [](simulation& s) {
+    busy_readers readers(s, 1000, 10);
+    int then = -1;
+    unio::timer_handle timer(unio::deadline(500us), &s.multiplexer());
+    auto wait = unio::connect(async_wait(timer), looks{&readers, &then});
+    wait.start();
+    EXPECT_TRUE(run_until(s, [&] { return wait.finished(); }));
+    EXPECT_GE(then, 500);
+    EXPECT_LE(then, 500 + 2 * 64) << "it fired only after many others had been served";
+    while (s.multiplexer().try_run().value_or(0) != 0) {
+    }
+  });
 }
 
 template <class Handle> void write_all(Handle& h, std::vector<char> const& data) {

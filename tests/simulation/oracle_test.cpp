@@ -151,7 +151,7 @@ simulation_options small_buffers(std::uint64_t seed) noexcept {
 }
 
 TEST(simulated_streams, keep_every_byte_whatever_is_cancelled) {
-  for_seeds(20'000, [](simulation& s) { EXPECT_EQ((play<async_read, async_write>(s)), ""); }, &small_buffers);
+  for_seeds<small_buffers>(20'000, [](simulation& s) { EXPECT_EQ((play<async_read, async_write>(s)), ""); });
 }
 
 // An operation whose decoder asks for the stop before it asks for bytes: the fault that the oracle is there

@@ -82,40 +82,37 @@ std::vector<Buffer> pieces_of(Char* data, std::size_t n, dice& d, std::size_t mo
 }
 
 TEST(simulated_streams, read_and_write_move_every_byte_in_order) {
-  for_seeds(
-      1000,
-      [](simulation& s) {
-        dice d(s.seed());
-        std::string const text = bytes_of(1 + d.below(3000));
-        std::string room(text.size(), '\0');
-        auto const out = pieces_of<const_buffer>(text.data(), text.size(), d, 700);
-        auto const in = pieces_of<mutable_buffer>(room.data(), room.size(), d, 700);
-        auto pipe = s.pipe();
-        auto pair = s.stream_pair();
-        bool const piped = d.below(2) == 0;
-        unio::any_write_stream const to = piped ? unio::any_write_stream(pipe.writer) : pair.first;
-        unio::any_read_stream const from = piped ? unio::any_read_stream(pipe.reader) : pair.second;
-        started here(s, expect_here(s));
-        started writing(s, unio::co_write(to, const_buffers(out)));
-        started reading(s, unio::co_read(from, mutable_buffers(in)));
-        EXPECT_EQ(writing.get().bytes_transferred(), text.size());
-        EXPECT_EQ(reading.get().bytes_transferred(), text.size());
-        EXPECT_EQ(room, text);
-        // And the end in the middle of a read.
-        std::string_view const tail = "tail";
-        std::array<char, 10> more{};
-        started beyond(s, unio::co_read(from, more));
-        started last(s, unio::co_write(to, tail));
-        EXPECT_TRUE(last.get().has_value());
-        (void)pipe.writer.close();
-        (void)pair.first.close();
-        io_result<mutable_buffers> const r = beyond.get();
-        EXPECT_EQ(r.error(), condition::truncated);
-        EXPECT_EQ(std::string_view(more.data(), r.bytes_transferred()), tail);
-        started end(s, unio::co_read(from, more));
-        EXPECT_EQ(end.get().error(), condition::end_of_stream);
-      },
-      &tight);
+  for_seeds<tight>(1000, [](simulation& s) {
+    dice d(s.seed());
+    std::string const text = bytes_of(1 + d.below(3000));
+    std::string room(text.size(), '\0');
+    auto const out = pieces_of<const_buffer>(text.data(), text.size(), d, 700);
+    auto const in = pieces_of<mutable_buffer>(room.data(), room.size(), d, 700);
+    auto pipe = s.pipe();
+    auto pair = s.stream_pair();
+    bool const piped = d.below(2) == 0;
+    unio::any_write_stream const to = piped ? unio::any_write_stream(pipe.writer) : pair.first;
+    unio::any_read_stream const from = piped ? unio::any_read_stream(pipe.reader) : pair.second;
+    started here(s, expect_here(s));
+    started writing(s, unio::co_write(to, const_buffers(out)));
+    started reading(s, unio::co_read(from, mutable_buffers(in)));
+    EXPECT_EQ(writing.get().bytes_transferred(), text.size());
+    EXPECT_EQ(reading.get().bytes_transferred(), text.size());
+    EXPECT_EQ(room, text);
+    // And the end in the middle of a read.
+    std::string_view const tail = "tail";
+    std::array<char, 10> more{};
+    started beyond(s, unio::co_read(from, more));
+    started last(s, unio::co_write(to, tail));
+    EXPECT_TRUE(last.get().has_value());
+    (void)pipe.writer.close();
+    (void)pair.first.close();
+    io_result<mutable_buffers> const r = beyond.get();
+    EXPECT_EQ(r.error(), condition::truncated);
+    EXPECT_EQ(std::string_view(more.data(), r.bytes_transferred()), tail);
+    started end(s, unio::co_read(from, more));
+    EXPECT_EQ(end.get().error(), condition::end_of_stream);
+  });
 }
 
 TEST(simulated_streams, read_that_is_stopped_says_exactly_how_much_it_took) {
@@ -152,75 +149,69 @@ TEST(simulated_streams, read_that_is_stopped_says_exactly_how_much_it_took) {
 }
 
 TEST(simulated_streams, copy_moves_every_byte_in_order) {
-  for_seeds(
-      1000,
-      [](simulation& s) {
-        dice d(s.seed());
-        std::string const text = bytes_of(1 + d.below(3000));
-        auto first = s.stream_pair();
-        auto second = s.stream_pair();
-        std::string room(text.size(), '\0');
-        std::size_t const limit = d.below(text.size() + 10);
-        std::size_t const expected = std::min(limit, text.size());
-        started writing(s, unio::co_write(first.first, text));
-        started reading(s, unio::co_read(second.second, mutable_buffer(room.data(), expected)));
-        if (limit <= text.size()) {
-          started copying(s, unio::co_copy(first.second, second.first, limit));
-          EXPECT_EQ(copying.get().value(), expected);
-          std::string rest(text.size() - limit, '\0');
-          started reading_on(s, unio::co_read(first.second, rest));
-          EXPECT_EQ(reading_on.get().bytes_transferred(), rest.size());
-          EXPECT_EQ(rest, text.substr(limit)) << "copied beyond the limit";
-          EXPECT_TRUE(writing.get().has_value());
-        } else {
-          started copying(s, unio::co_copy(first.second, second.first, limit));
-          EXPECT_TRUE(writing.get().has_value());
-          (void)first.first.close();
-          EXPECT_EQ(copying.get().value(), expected);
-        }
-        EXPECT_TRUE(reading.get().has_value());
-        EXPECT_EQ(room.substr(0, limit), text.substr(0, limit));
-      },
-      &tight);
+  for_seeds<tight>(1000, [](simulation& s) {
+    dice d(s.seed());
+    std::string const text = bytes_of(1 + d.below(3000));
+    auto first = s.stream_pair();
+    auto second = s.stream_pair();
+    std::string room(text.size(), '\0');
+    std::size_t const limit = d.below(text.size() + 10);
+    std::size_t const expected = std::min(limit, text.size());
+    started writing(s, unio::co_write(first.first, text));
+    started reading(s, unio::co_read(second.second, mutable_buffer(room.data(), expected)));
+    if (limit <= text.size()) {
+      started copying(s, unio::co_copy(first.second, second.first, limit));
+      EXPECT_EQ(copying.get().value(), expected);
+      std::string rest(text.size() - limit, '\0');
+      started reading_on(s, unio::co_read(first.second, rest));
+      EXPECT_EQ(reading_on.get().bytes_transferred(), rest.size());
+      EXPECT_EQ(rest, text.substr(limit)) << "copied beyond the limit";
+      EXPECT_TRUE(writing.get().has_value());
+    } else {
+      started copying(s, unio::co_copy(first.second, second.first, limit));
+      EXPECT_TRUE(writing.get().has_value());
+      (void)first.first.close();
+      EXPECT_EQ(copying.get().value(), expected);
+    }
+    EXPECT_TRUE(reading.get().has_value());
+    EXPECT_EQ(room.substr(0, limit), text.substr(0, limit));
+  });
 }
 
 // Either side may be what it waits for when it is stopped: the connection behind it holds less than there is.
 TEST(simulated_streams, copy_from_a_reader_that_is_stopped_loses_nothing) {
-  for_seeds(
-      1500,
-      [](simulation& s) {
-        dice d(s.seed());
-        std::string const text = bytes_of(200 + d.below(2000));
-        auto first = s.stream_pair();
-        auto second = s.stream_pair();
-        unio::buffered_reader reader(first.second, 1 + d.below(300));
-        std::string arrived;
-        started writing(s, unio::co_write(first.first, text));
-        std::size_t told = 0;
-        for (int attempt = 0; attempt != 4; ++attempt) {
-          unio::stop_source stop;
-          started copying(s,
-                          unio::co_copy(reader, second.first,
-                                        d.below(3) == 0 ? deadline(std::chrono::microseconds(1 + d.below(40)))
-                                                        : deadline()),
-                          stop.get_token());
-          for (std::uint64_t turns = d.below(10); turns != 0; --turns) (void)s.multiplexer().try_run();
-          stop.request_stop();
-          io_result<std::size_t> const r = copying.get();
-          EXPECT_FALSE(r.has_value()) << "it has no end";
-          told += r.bytes_transferred();
-        }
-        started copying(s, unio::co_copy(reader, second.first));
-        std::string room(text.size(), '\0');
-        started reading(s, unio::co_read(second.second, room));
-        EXPECT_TRUE(writing.get().has_value());
-        (void)first.first.close();
-        told += copying.get().value();
-        EXPECT_TRUE(reading.get().has_value());
-        EXPECT_EQ(room, text);
-        EXPECT_EQ(told, text.size());
-      },
-      &tight);
+  for_seeds<tight>(1500, [](simulation& s) {
+    dice d(s.seed());
+    std::string const text = bytes_of(200 + d.below(2000));
+    auto first = s.stream_pair();
+    auto second = s.stream_pair();
+    unio::buffered_reader reader(first.second, 1 + d.below(300));
+    std::string arrived;
+    started writing(s, unio::co_write(first.first, text));
+    std::size_t told = 0;
+    for (int attempt = 0; attempt != 4; ++attempt) {
+      unio::stop_source stop;
+      started copying(
+          s,
+          unio::co_copy(reader, second.first,
+                        d.below(3) == 0 ? deadline(std::chrono::microseconds(1 + d.below(40))) : deadline()),
+          stop.get_token());
+      for (std::uint64_t turns = d.below(10); turns != 0; --turns) (void)s.multiplexer().try_run();
+      stop.request_stop();
+      io_result<std::size_t> const r = copying.get();
+      EXPECT_FALSE(r.has_value()) << "it has no end";
+      told += r.bytes_transferred();
+    }
+    started copying(s, unio::co_copy(reader, second.first));
+    std::string room(text.size(), '\0');
+    started reading(s, unio::co_read(second.second, room));
+    EXPECT_TRUE(writing.get().has_value());
+    (void)first.first.close();
+    told += copying.get().value();
+    EXPECT_TRUE(reading.get().has_value());
+    EXPECT_EQ(room, text);
+    EXPECT_EQ(told, text.size());
+  });
 }
 
 task<bool> write_lines(unio::buffered_writer& to, std::vector<std::string> const& lines) {
@@ -276,32 +267,29 @@ TEST(simulated_streams, lines_arrive_as_they_were_written_whatever_stops_the_rea
 
 // A writer that is stopped while it flushes continues where it was.
 TEST(simulated_streams, flushing_writes_every_byte_once_whatever_stops_it) {
-  for_seeds(
-      1000,
-      [](simulation& s) {
-        dice d(s.seed());
-        std::string const text = bytes_of(1 + d.below(2000));
-        auto [reader, writer] = s.pipe();
-        unio::buffered_writer buffered(writer, text.size() + 1);
-        started filling(s, unio::co_write(buffered, text));
-        EXPECT_TRUE(filling.get().has_value());
-        std::size_t told = 0;
-        for (int attempt = 0; attempt != 3; ++attempt) {
-          unio::stop_source stop;
-          started flushing(s, buffered.co_flush(), stop.get_token());
-          for (std::uint64_t turns = d.below(5); turns != 0; --turns) (void)s.multiplexer().try_run();
-          stop.request_stop();
-          told += flushing.get().bytes_transferred();
-        }
-        EXPECT_EQ(told + buffered.unwritten().size(), text.size());
-        started flushing(s, buffered.co_flush());
-        std::string room(text.size(), '\0');
-        started reading(s, unio::co_read(reader, room));
-        EXPECT_TRUE(flushing.get().has_value());
-        EXPECT_TRUE(reading.get().has_value());
-        EXPECT_EQ(room, text);
-      },
-      &tight);
+  for_seeds<tight>(1000, [](simulation& s) {
+    dice d(s.seed());
+    std::string const text = bytes_of(1 + d.below(2000));
+    auto [reader, writer] = s.pipe();
+    unio::buffered_writer buffered(writer, text.size() + 1);
+    started filling(s, unio::co_write(buffered, text));
+    EXPECT_TRUE(filling.get().has_value());
+    std::size_t told = 0;
+    for (int attempt = 0; attempt != 3; ++attempt) {
+      unio::stop_source stop;
+      started flushing(s, buffered.co_flush(), stop.get_token());
+      for (std::uint64_t turns = d.below(5); turns != 0; --turns) (void)s.multiplexer().try_run();
+      stop.request_stop();
+      told += flushing.get().bytes_transferred();
+    }
+    EXPECT_EQ(told + buffered.unwritten().size(), text.size());
+    started flushing(s, buffered.co_flush());
+    std::string room(text.size(), '\0');
+    started reading(s, unio::co_read(reader, room));
+    EXPECT_TRUE(flushing.get().has_value());
+    EXPECT_TRUE(reading.get().has_value());
+    EXPECT_EQ(room, text);
+  });
 }
 
 // Destroyed in the middle: the operation is ended, and nothing is left behind (for_seeds looks).

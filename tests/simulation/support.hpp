@@ -35,18 +35,24 @@ inline void expect_at_rest(simulation& s) {
   EXPECT_EQ(s.open_descriptors(), 0u);
 }
 
+/// What the seed gives, but for one option.
+template <auto Member, auto Value> simulation_options with(std::uint64_t seed) noexcept {
+  simulation_options o = simulation_options::from_seed(seed);
+  o.*Member = Value;
+  return o;
+}
+
 /// Runs `body(simulation&)` with many seeds, and stops at the first that fails. UNIO_SEED replays one;
 /// UNIO_SEEDS asks for more of them than the suite has time for.
-template <class Body>
-void for_seeds(std::uint64_t n, Body body,
-               simulation_options (*options)(std::uint64_t) noexcept = &simulation_options::from_seed) {
+template <simulation_options (*Options)(std::uint64_t) noexcept = simulation_options::from_seed, class Body>
+void for_seeds(std::uint64_t n, Body body) {
   char const* const only = std::getenv("UNIO_SEED");
   if (char const* const more = std::getenv("UNIO_SEEDS"); more != nullptr && n > 1)
     n = std::strtoull(more, nullptr, 10);
   std::uint64_t const first = only != nullptr ? std::strtoull(only, nullptr, 10) : 0;
   for (std::uint64_t seed = first; seed != (only != nullptr ? first + 1 : n); ++seed) {
     SCOPED_TRACE("UNIO_SEED=" + std::to_string(seed));
-    simulation s(options(seed));
+    simulation s(Options(seed));
     body(s);
     expect_at_rest(s);
     if (::testing::Test::HasFailure()) return;

@@ -67,17 +67,41 @@ inline std::vector<std::string> available_drivers(std::string* missing = nullptr
 /// Tests that run on each driver which this system offers, with a multiplexer of it.
 class on_each_driver : public ::testing::TestWithParam<std::string> {
  protected:
+  /// `threads`: how many may run it.
+  explicit on_each_driver(int threads = 1) : threads_(threads) {}
   // Not sooner: which driver can be had is found out once for each process, and tests of that begin with a
   // fresh one.
   void SetUp() override {
-    auto made = make_multiplexer(GetParam().c_str());
+    // Engines of more threads are made with the driver that the environment names then.
+    if (threads_ > 1) driver_.emplace("UNIO_DRIVER", GetParam().c_str());
+    auto made = make_multiplexer(GetParam().c_str(), threads_);
     if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
     m_ = std::move(*made);
   }
   /// A pipe whose ends use it.
   [[nodiscard]] unio::anonymous_pipe make_pipe() const { return pipe_on(m_.get()); }
 
+  int const threads_;
+  std::optional<environment_variable> driver_;
   std::unique_ptr<unio::io_multiplexer> m_;
+};
+
+/// In the end nothing of it is pending.
+class nothing_pending_on_each_driver : public on_each_driver {
+ protected:
+  void TearDown() override {
+    if (m_ == nullptr) return;
+    while (m_->try_run().value_or(0) > 0) {
+    }
+    EXPECT_EQ(m_->counters().started, m_->counters().finished) << "something is left";
+  }
+  template <class Reached> void drive(Reached reached) {
+    auto const give_up = std::chrono::steady_clock::now() + 20s;
+    while (!reached()) {
+      ASSERT_TRUE(m_->try_run_for(50ms).has_value());
+      ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "stuck";
+    }
+  }
 };
 
 } // namespace test

@@ -48,6 +48,10 @@ class failing_calls {
     s.first = which.at;
     s.times = which.times;
   }
+  /// Has calls of one of these entries fail, that with the number `entry` (from 0).
+  template <auto... Members> void fail_one_of(int entry, int error, which_calls which) {
+    (void)(... || (entry-- == 0 && (fail<Members>(error, which), true)));
+  }
   /// Has one entry be `f`, which is not counted.
   template <auto Member, class F> void answer(F f) { table_.*Member = f; }
   /// How often an entry was called since it was installed or last set by fail(); and how often it did fail.
