@@ -70,8 +70,7 @@ template <class Ends> struct receive_from : fixture {
   auto await(deadline d) { return ends.source.co_receive_from(unio::mutable_buffer(memory), info, d); }
   void make_ready() { send_raw(ends.sink.native_handle(), ends.to, text); }
   void close() { ASSERT_TRUE(ends.source.close()); }
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     if (ends.from.family() != unio::address_family::unspecified && r.bytes_transferred() != 0) {
       EXPECT_EQ(info.from, ends.from);
     }
@@ -118,8 +117,7 @@ template <class Ends> struct receive_batch : fixture {
   auto await(deadline d) { return ends.source.co_receive_batch(batch, d); }
   void make_ready() { send_raw(ends.sink.native_handle(), ends.to, text); }
   void close() { ASSERT_TRUE(ends.source.close()); }
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     ending e{std::to_string(*r) + ":", r.bytes_transferred()};
     for (std::size_t i = 0; i < *r; ++i)
       e.text.append(" ").append(reinterpret_cast<char const*>(batch[i].room.data()), batch[i].size);
@@ -146,8 +144,7 @@ template <class Ends> struct send_to : fixture {
     char memory[16];
     (void)::recv(ends.source.native_handle(), memory, sizeof memory, MSG_DONTWAIT);
   }
-  ending reduce(unio::io_result<unio::const_buffers> r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(unio::io_result<unio::const_buffers> r) {
     EXPECT_EQ(take_one(ends.source.native_handle()), text) << "what arrived";
     ending e{"", r.bytes_transferred()};
     for (auto const& b : *r) e.text.append(reinterpret_cast<char const*>(b.data()), b.size());
@@ -189,8 +186,7 @@ template <class Ends> struct send_segments : send_to<Ends> {
   void again() {
     for (int i = 0; i < 3; ++i) send_to<Ends>::again();
   }
-  ending reduce(unio::io_result<unio::const_buffers> r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(unio::io_result<unio::const_buffers> r) {
     ending e{"", r.bytes_transferred()};
     for (int i = 0; i < 3; ++i) {
       if (i != 0) e.text.append(", ");
@@ -229,8 +225,7 @@ template <class Ends> struct send_batch : fixture {
     }
     for (unio::datagram_to_send& d : batch) d.sent = 0;
   }
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     ending e{std::to_string(*r) + ": ", r.bytes_transferred()};
     for (int i = 0; i < 3; ++i) {
       if (i != 0) e.text.append(", ");
@@ -259,8 +254,7 @@ struct receive_error : fixture {
   auto await(deadline d) { return socket.co_receive_error(d); }
   void make_ready() { send_raw(socket.native_handle(), nobody, text); }
   void close() { ASSERT_TRUE(socket.close()); }
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     EXPECT_EQ(r->to, nobody);
     return {(r->what == unio::datagram_error::kind::unreachable ? "unreachable: " : "other: ") +
             std::to_string(r->why.value())};
@@ -315,8 +309,7 @@ template <class Ends> struct receive_handles : fixture {
   auto await(deadline d) { return unio::co_receive_handles(ends.source, unio::mutable_buffer(memory), d); }
   void make_ready() { send_raw_handle(ends.sink.native_handle(), pipe.writer.native_handle()); }
   void close() { ASSERT_TRUE(ends.source.close()); }
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     if (r->handles.size() != 1) return {"no handle", r.bytes_transferred()};
     unio::io_handle writer = r->handles.take(0).value();
     EXPECT_NE(::fcntl(writer.native_handle(), F_GETFD) & FD_CLOEXEC, 0);
@@ -339,8 +332,7 @@ template <class Ends> struct send_handles : fixture {
   auto block(deadline d) { return unio::send_handles(ends.sink, unio::const_buffer("h", 1), list, d); }
   auto await(deadline d) { return unio::co_send_handles(ends.sink, unio::const_buffer("h", 1), list, d); }
   void make_ready() {}
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     char memory[16];
     auto got = unio::receive_handles(ends.source, unio::mutable_buffer(memory), std::chrono::seconds(10));
     if (!got.has_value() || got->handles.size() != 1) return {"no handle", r.bytes_transferred()};
@@ -383,8 +375,7 @@ struct accept_sequenced : fixture {
   void make_ready() { peer = datagram_handle::connected_to(at, {.sequenced = true}).value(); }
   void again() { peer = {}; }
   void close() { ASSERT_TRUE(listener.close()); }
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     int const fd = r->native_handle();
     EXPECT_GT(fd, 2);
     EXPECT_EQ(::fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);

@@ -60,8 +60,7 @@ struct truncate_mapped : fixture {
   template <class S = sender> S describe(unio::deadline d) { return S(file, 5, d); }
   auto block(unio::deadline d) { return static_cast<unio::file_handle&>(file).truncate(5, d); }
   auto await(unio::deadline d) { return file.co_truncate(5, d); }
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     return {std::to_string(file.length()) + " in the map", static_cast<std::size_t>(*r)};
   }
 };
@@ -108,8 +107,7 @@ struct extents : on_file {
   using on_file::on_file;
   std::array<unio::file_extent, 4> found;
   UNIO_SPELLINGS(async_extents, file, extents, std::span(found), 0)
-  static ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  static ending brought(sender::result_type r) {
     std::string all;
     for (unio::file_extent const& e : *r)
       all += std::to_string(e.offset) + "+" + std::to_string(e.bytes) + " ";
@@ -125,8 +123,7 @@ struct clone_extents : on_file {
     to = unio::file_handle::file(directory().handle(), "clone", unio::handle::mode::write).value();
   }
   UNIO_SPELLINGS(async_clone_extents, file, clone_extents_to, 4, unio::no_offset / 4, to, 7)
-  static ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  static ending brought(sender::result_type r) {
     return {directory().read("clone"), static_cast<std::size_t>(r->bytes)};
   }
 };
@@ -151,8 +148,7 @@ struct tee_pipes : fixture {
   void make_ready() { put(from.sink, "hello"); }
   void end() { ASSERT_TRUE(from.sink.close()); }
   void close() { ASSERT_TRUE(from.source.close()); }
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     if (*r == 0) return {};
     return {take(from.source, *r) + take(to.source, *r), *r};
   }

@@ -55,8 +55,7 @@ struct stat_handle : on_names {
     file.set_multiplexer(m);
   }
   UNIO_SPELLINGS(async_stat, file, stat, wanted)
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     std::string const kind = r->kind == unio::entry_kind::file ? "a file" : "something";
     return {kind + " of " + std::to_string(r->size) + " bytes"};
   }
@@ -68,8 +67,7 @@ template <bool Exists> struct stat_name : on_names {
   static constexpr auto wanted = unio::stat_fields::kind;
   static constexpr auto how = unio::last_link::itself;
   UNIO_FREE_SPELLINGS(async_stat, stat, base, Exists ? "link" : "missing", wanted, how)
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     return {r->kind == unio::entry_kind::symlink ? "a link" : "something"};
   }
 };
@@ -82,8 +80,7 @@ struct stat_all : on_names {
   static constexpr auto wanted = unio::stat_fields::kind;
   static constexpr auto how = unio::last_link::itself;
   UNIO_FREE_SPELLINGS(async_stat_all, stat_all, base, all, wanted, how)
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     std::string text =
         !all[0].error && all[0].value.kind == unio::entry_kind::symlink ? "a link" : "something";
     if (all[1].error == std::errc::no_such_file_or_directory) text += ", no such file";
@@ -102,8 +99,7 @@ struct set_metadata_of_handle : on_names {
     file.set_multiplexer(m);
   }
   UNIO_SPELLINGS(async_set_metadata, file, set_metadata, change)
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     auto const p = std::filesystem::status(directory() / "new").permissions();
     return {p == std::filesystem::perms(0640) ? "0640" : "other permissions"};
   }
@@ -121,8 +117,7 @@ struct stat_volume : on_names {
   static ending value() { return {"names of 255 bytes"}; }
   stat_volume(io_multiplexer* m, script) : on_names(m) {}
   UNIO_SPELLINGS(async_stat_volume, base, stat_volume)
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     EXPECT_LE(r->available, r->free);
     EXPECT_LE(r->free, r->total);
     return {"names of " + std::to_string(r->longest_name) + " bytes"};
@@ -143,8 +138,7 @@ struct read_directory : on_names {
   UNIO_SPELLINGS(async_read_directory, listed, read, unio::mutable_buffer(memory), filter)
   void again() { ASSERT_TRUE(listed.rewind()); }
   void close() { ASSERT_TRUE(listed.close()); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     std::set<std::string> names; // in an order of its own
     for (unio::directory_entry const e : *r) names.emplace(e.name());
     std::string text;
@@ -167,8 +161,7 @@ template <bool Exists> struct open_directory : on_names {
   static constexpr auto creation = unio::handle::creation::open_existing;
   static constexpr auto flag = unio::handle::flag::none;
   UNIO_FREE_SPELLINGS(async_open_directory, open_directory, base, name, creation, flag)
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     EXPECT_EQ(r->kind(), unio::handle_kind::directory);
     return {"opened"};
   }
@@ -181,8 +174,7 @@ struct open_new_directory : open_directory<true> {
   static constexpr auto flag = unio::handle::flag::beneath;
   UNIO_FREE_SPELLINGS(async_open_directory, open_directory, base, "made", creation, flag)
   void again() { clean(); }
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type r) {
     return {r->current_path().value() == directory() / "made" ? "made" : "elsewhere"};
   }
 };
@@ -215,10 +207,7 @@ struct read_symlink : on_names {
   read_symlink(io_multiplexer* m, script) : on_names(m) { link.set_multiplexer(m); }
   UNIO_SPELLINGS(async_read_symlink, link, read, unio::mutable_buffer(memory))
   void close() { ASSERT_TRUE(link.close()); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
-    return {std::string(*r), r.bytes_transferred()};
-  }
+  ending brought(sender::result_type const& r) { return {std::string(*r), r.bytes_transferred()}; }
 };
 
 // The buffer is as large as the target, so that more might be missing.
@@ -227,10 +216,7 @@ struct read_symlink_by_name : on_names {
   char memory[1];
   read_symlink_by_name(io_multiplexer* m, script) : on_names(m) {}
   UNIO_FREE_SPELLINGS(async_read_symlink, read_symlink, base, "link", unio::mutable_buffer(memory))
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
-    return {std::string(*r)};
-  }
+  ending brought(sender::result_type const& r) { return {std::string(*r)}; }
 };
 
 // ---- names -----------------------------------------------------------------------------------------------
@@ -240,8 +226,7 @@ struct make_directory : on_names {
   make_directory(io_multiplexer* m, script) : on_names(m) {}
   UNIO_FREE_SPELLINGS(async_make_directory, make_directory, base, "made", 0700U)
   void again() { clean(); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     return {std::filesystem::is_directory(directory() / "made") ? "done, and there" : "done"};
   }
 };
@@ -252,10 +237,7 @@ struct unlink_file : on_names {
   unlink_file(io_multiplexer* m, script) : on_names(m) { again(); }
   UNIO_FREE_SPELLINGS(async_unlink, unlink, base, "new", what)
   void again() { directory().write("new", ""); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
-    return {exists("new") ? "done" : "done, and gone"};
-  }
+  ending brought(sender::result_type const& r) { return {exists("new") ? "done" : "done, and gone"}; }
 };
 
 struct unlink_directory_that_is_a_file : on_names {
@@ -276,8 +258,7 @@ template <unio::relink_mode How> struct rename_to_taken : on_names {
     directory().write("new", "first");
     directory().write("other", "second");
   }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     return {directory().read("new") + ", " + directory().read("other")};
   }
 };
@@ -287,8 +268,7 @@ struct make_symlink : on_names {
   static constexpr auto how = unio::relink_mode::replace;
   make_symlink(io_multiplexer* m, script) : on_names(m) { directory().write("new", ""); }
   UNIO_FREE_SPELLINGS(async_make_symlink, make_symlink, base, "new", "any target", how)
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     return {std::filesystem::read_symlink(directory() / "new").string()};
   }
 };
@@ -298,10 +278,7 @@ struct hard_link : on_names {
   hard_link(io_multiplexer* m, script) : on_names(m) {}
   UNIO_FREE_SPELLINGS(async_hard_link, hard_link, base, "a", base, "new")
   void again() { clean(); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
-    return {directory().read("new")};
-  }
+  ending brought(sender::result_type const& r) { return {directory().read("new")}; }
 };
 
 // ---- names of what is open -------------------------------------------------------------------------------
@@ -323,8 +300,7 @@ struct relink_file : of_open_file {
   using of_open_file::of_open_file;
   static constexpr auto how = unio::relink_mode::replace;
   UNIO_SPELLINGS(async_relink, file, relink, base, "other", how)
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     return {directory().read("other") + (exists("new") ? "" : ", moved")};
   }
 };
@@ -334,8 +310,7 @@ struct link_file : of_open_file {
   using of_open_file::of_open_file;
   UNIO_SPELLINGS(async_link_inode, file, link, base, "other")
   void again() { std::filesystem::remove(directory() / "other"); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     return {directory().read("other") + (exists("new") ? ", twice" : "")};
   }
 };
@@ -345,10 +320,7 @@ struct unlink_open_file : of_open_file {
   using of_open_file::of_open_file;
   UNIO_SPELLINGS(async_unlink_inode, file, unlink)
   void again() { make(file.own_multiplexer()); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
-    return {exists("new") ? "done" : "done, and gone"};
-  }
+  ending brought(sender::result_type const& r) { return {exists("new") ? "done" : "done, and gone"}; }
 };
 
 struct unlink_replaced_file : of_open_file {
@@ -365,8 +337,7 @@ struct parent_of_file : of_open_file {
   static ending value() { return {"its directory"}; }
   using of_open_file::of_open_file;
   UNIO_FREE_SPELLINGS(async_parent_of, parent_of, file)
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     return {r->current_path().value() == directory().path() ? "its directory" : "another"};
   }
 };
@@ -398,8 +369,7 @@ struct get_attribute : of_open_file {
                               unio::attribute_mode::set, unio::last_link::itself);
   }
   UNIO_SPELLINGS(async_get_attribute, file, get_attribute, "user.unio", unio::mutable_buffer(memory))
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     return {std::string(reinterpret_cast<char const*>(r->data()), r->size()), r.bytes_transferred()};
   }
 };
@@ -419,8 +389,7 @@ struct list_attributes : get_attribute {
   list_attributes(io_multiplexer* m, script s) : get_attribute(m, s) {}
   char names[64];
   UNIO_SPELLINGS(async_list_attributes, file, list_attributes, unio::mutable_buffer(names))
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     std::string text;
     for (std::string_view const n : *r)
       if (n.starts_with("user.")) text.append(n).append(" ");
@@ -435,7 +404,7 @@ struct remove_attribute : get_attribute {
   void again() {
     (void)file.set_attribute("user.unio", unio::const_buffer("hello", 5), unio::attribute_mode::set);
   }
-  ending reduce(sender::result_type const& r) { return reduced(r); }
+  ending brought(sender::result_type const& r) { return reduced(r); }
 };
 
 std::vector<row> all() {

@@ -47,8 +47,7 @@ struct wait_for_exit : fixture {
     ASSERT_TRUE(is_ready(child.process, POLLIN, 10'000));
   }
   void close() { ASSERT_TRUE(child.process.close()); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     return {"code " + std::to_string(r->code()) + ", signal " + std::to_string(r->signal())};
   }
 };
@@ -70,8 +69,7 @@ template <unio::delivery How, int Number> struct wait_for_signal : fixture {
     ASSERT_EQ(How == unio::delivery::handler ? ::raise(Number) : ::kill(::getpid(), Number), 0);
   }
   void close() { ASSERT_TRUE(signals.close()); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     return {r->number == Number && r->process == ::getpid() ? "the signal" : "another signal"};
   }
 };
@@ -94,8 +92,7 @@ struct read_events : fixture {
   void make_ready() { ASSERT_EQ(::unlink((directory / "name").c_str()), 0); }
   void end() { ASSERT_TRUE(watches.remove(watch)); }
   void close() { ASSERT_TRUE(watches.close()); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     std::string text;
     for (unio::watch_event const& e : *r)
       text.append(e.is(unio::watch_kinds::removed) ? "removed " : "ended ").append(e.name);
@@ -120,8 +117,7 @@ struct read_appended : fixture {
   void make_ready() { std::ofstream(directory / "log", std::ios::app) << "more"; }
   void end() { ASSERT_EQ(::truncate((directory / "log").c_str(), 0), 0); }
   void close() { ASSERT_TRUE(tail.close()); }
-  ending reduce(sender::result_type const& r) {
-    if (!r.has_value()) return failure(r.error());
+  ending brought(sender::result_type const& r) {
     return {std::string(reinterpret_cast<char const*>(r->data()), r->size()), r.bytes_transferred()};
   }
 };

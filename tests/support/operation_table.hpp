@@ -14,7 +14,8 @@
 //   F(io_multiplexer* m, script s)      sets up so that the operation has to wait, if it can be made to wait
 //   sender, describe, block, await      the operation in its spellings (spellings.hpp)
 //   make_ready()                        what lets it complete: the peer's action
-//   reduce(result)                      the result as an ending
+//   brought(result)                     a result that is none of an error, as an ending; if it has one, or
+//   reduce(result)                      any result
 //   static ending value()               what it ends with when all is well
 //   end(), static ending at_end()       the peer goes away, and what comes of it; if it has a peer
 //   close()                             closes the handle; if it has one
@@ -162,6 +163,14 @@ struct fixture {
   template <class Result> static ending reduce(Result const& r) { return reduced(r); }
 };
 
+template <class F, class Result> ending ending_of(F& f, Result&& r) {
+  if constexpr (requires { f.brought(std::move(r)); }) {
+    return r.has_value() ? f.brought(std::move(r)) : failure(r.error());
+  } else {
+    return f.reduce(std::move(r));
+  }
+}
+
 inline std::ptrdiff_t count_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                        std::filesystem::directory_iterator());
@@ -209,7 +218,7 @@ template <class F> struct receiver {
   record* told = nullptr;
   void set_value(typename F::sender::result_type&& r) {
     EXPECT_EQ(told->dones, 0) << "a value after the end";
-    told->add(made_by->reduce(std::move(r)));
+    told->add(ending_of(*made_by, std::move(r)));
   }
   void set_done() { ++told->dones; }
 };
@@ -321,19 +330,19 @@ template <class F> void act(F& f, script s) {
 }
 
 template <class F> ending play_blocking(F& f, script s) {
-  if (s != script::waits && s != script::peer_ends) return f.reduce(f.block(deadline_of(s)));
+  if (s != script::waits && s != script::peer_ends) return ending_of(f, f.block(deadline_of(s)));
   std::thread peer([&] {
     std::this_thread::sleep_for(short_time);
     act(f, s);
   });
   auto r = f.block(deadline_of(s));
   peer.join();
-  return f.reduce(std::move(r));
+  return ending_of(f, std::move(r));
 }
 
 template <class F> coroutine awaiting(F& f, unio::deadline d, record& told) {
   auto r = co_await f.await(d);
-  told.add(f.reduce(std::move(r)));
+  told.add(ending_of(f, std::move(r)));
   ++told.dones;
 }
 
@@ -472,7 +481,7 @@ template <class F> ending play_elsewhere(F& f, script s, unio::io_multiplexer& m
   cancel(); // too late
   EXPECT_EQ(told.dones, 1);
   record all;
-  for (auto& r : told.values) all.add(f.reduce(std::move(r)));
+  for (auto& r : told.values) all.add(ending_of(f, std::move(r)));
   if (s == script::cancel_races_completion && all.came_to == failure(unio::condition::canceled))
     return anew(true);
   if constexpr (requires { F::halfway(); }) {
@@ -549,7 +558,7 @@ template <class F> ending play_called_back(F& f, script s, unio::io_multiplexer&
   unio::start(
       m, f.template describe<typename F::sender>(deadline_of(s)),
       [&](typename F::sender::result_type r) noexcept {
-        told.add(f.reduce(std::move(r)));
+        told.add(ending_of(f, std::move(r)));
         ++told.dones;
       },
       stop.get_token());
