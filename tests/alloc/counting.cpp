@@ -36,35 +36,7 @@ void* allocate_or_end(std::size_t size, std::size_t alignment) {
 test::costs test::costs_so_far() noexcept { return so_far; }
 void test::fail_allocation(std::uint64_t n) noexcept { until_failure = n; }
 
-void* operator new(std::size_t n) { return allocate_or_end(n, 0); }
-void* operator new[](std::size_t n) { return allocate_or_end(n, 0); }
-void* operator new(std::size_t n, std::align_val_t a) {
-  return allocate_or_end(n, static_cast<std::size_t>(a));
-}
-void* operator new[](std::size_t n, std::align_val_t a) {
-  return allocate_or_end(n, static_cast<std::size_t>(a));
-}
-void* operator new(std::size_t n, std::nothrow_t const&) noexcept { return allocate(n, 0); }
-void* operator new[](std::size_t n, std::nothrow_t const&) noexcept { return allocate(n, 0); }
-void* operator new(std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
-  return allocate(n, static_cast<std::size_t>(a));
-}
-void* operator new[](std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
-  return allocate(n, static_cast<std::size_t>(a));
-}
-
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::nothrow_t const&) noexcept { std::free(p); }
-void operator delete[](void* p, std::nothrow_t const&) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
+#include "support/replaced_new.hpp"
 
 // The dynamic linker prefers the program's own over the C library's, for the C++ library too.
 extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {

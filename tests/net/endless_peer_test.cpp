@@ -2,6 +2,7 @@
 // its deadline and when it is stopped, whatever comes, and other coroutines run meanwhile.
 
 #include "net/files.hpp"
+#include "net/one_port.hpp"
 #include "support/coroutine.hpp"
 #include "support/posix.hpp"
 #include "support/test.hpp"
@@ -22,26 +23,10 @@ using namespace test;
 using sends = dns_bytes (*)(dns_query const& q);
 
 // On sockets of its own and not unio's: it sends as fast as the kernel takes it.
-class endless_server {
+class endless_server : public sockets_of_one_port {
  public:
   endless_server(sends by_udp, sends by_tcp, bool only_answers) : udp_sends_(by_udp), tcp_sends_(by_tcp) {
     answers_only_ = only_answers;
-    for (;;) {
-      tcp_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      udp_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-      sockaddr_in a{};
-      a.sin_family = AF_INET;
-      a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      unsigned size = sizeof(a);
-      auto* const name = reinterpret_cast<sockaddr*>(&a);
-      if (::bind(tcp_, name, size) == 0 && ::listen(tcp_, 16) == 0 && ::getsockname(tcp_, name, &size) == 0 &&
-          ::bind(udp_, name, size) == 0) {
-        at = endpoint::ipv4_loopback(ntohs(a.sin_port));
-        break;
-      }
-      ::close(tcp_);
-      ::close(udp_);
-    }
     threads_[0] = std::thread([this] { feed_datagrams(); });
     threads_[1] = std::thread([this] { feed_connections(); });
   }
@@ -50,10 +35,7 @@ class endless_server {
   ~endless_server() {
     ended_ = true;
     for (std::thread& t : threads_) t.join();
-    ::close(tcp_);
-    ::close(udp_);
   }
-  endpoint at;
   std::atomic<std::uint64_t> fed = 0; ///< messages
 
  private:
@@ -114,7 +96,6 @@ class endless_server {
 
   sends const udp_sends_, tcp_sends_;
   bool answers_only_ = false; // one message for each question
-  int tcp_ = -1, udp_ = -1;
   std::atomic<bool> ended_ = false;
   std::chrono::steady_clock::time_point const until_ = std::chrono::steady_clock::now() + 100s;
   std::thread threads_[2];

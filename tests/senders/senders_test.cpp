@@ -415,34 +415,29 @@ template <bool Fails> struct sends_what_throws {
   template <class Receiver> state<Receiver> connect(Receiver r) const { return {std::move(r)}; }
 };
 
+// What an await of it throws.
+template <class Sender> task<std::string> thrown_by(Sender sender) {
+  try {
+    (void)co_await std::move(sender);
+  } catch (std::runtime_error const& e) {
+    co_return e.what();
+  }
+  co_return "a value";
+}
+
 TEST(senders, a_value_whose_copy_throws_is_an_exception_of_the_coroutine_that_awaits_it) {
-  auto const body = [](auto sender) -> task<std::string> {
-    try {
-      (void)co_await std::move(sender);
-    } catch (std::runtime_error const& e) {
-      co_return e.what();
-    }
-    co_return "a value";
-  };
-  EXPECT_EQ(unio::run(body(sends_what_throws<false>())), "copied");
-  EXPECT_EQ(unio::run(body(sends_what_throws<true>())), "copied") << "of an error likewise";
+  EXPECT_EQ(unio::run(thrown_by(sends_what_throws<false>())), "copied");
+  EXPECT_EQ(unio::run(thrown_by(sends_what_throws<true>())), "copied") << "of an error likewise";
 }
 
 TEST(senders, a_task_whose_value_cannot_be_moved_sends_the_exception) {
-  auto const body = [](auto sender) -> task<std::string> {
-    try {
-      (void)co_await std::move(sender);
-    } catch (std::runtime_error const& e) {
-      co_return e.what();
-    }
-    co_return "a value";
-  };
   struct armed_later : throws_when_copied {
     armed_later() = default;
     armed_later(armed_later const& other) : throws_when_copied(other) { armed = true; }
   };
   auto const arms = []() -> task<armed_later> { co_return armed_later(); };
-  EXPECT_EQ(unio::run(body(unio::as_sender(unio::this_thread::multiplexer().executor(), arms()))), "copied");
+  auto const executor = unio::this_thread::multiplexer().executor();
+  EXPECT_EQ(unio::run(thrown_by(unio::as_sender(executor, arms()))), "copied");
 }
 
 // ---- unio::sync_wait --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ std::atomic<long> fails_at{-1};
 std::atomic<long> failed{0};
 thread_local bool spared = false; // this thread's are not counted
 
-void* allocate(std::size_t n, std::size_t alignment = 0) {
+void* allocate(std::size_t n, std::size_t alignment) noexcept {
   long const number = spared ? 0 : ++allocations;
   if (number != 0 && number == fails_at) {
     ++failed;
@@ -31,7 +31,7 @@ void* allocate(std::size_t n, std::size_t alignment = 0) {
 // cannot; where that is documented, an exception says so.
 [[maybe_unused]] bool may_throw = false;
 
-void* allocate_or_end(std::size_t n, std::size_t alignment = 0) {
+void* allocate_or_end(std::size_t n, std::size_t alignment) {
   void* const p = allocate(n, alignment);
 #ifdef __cpp_exceptions
   if (p == nullptr && may_throw) throw std::bad_alloc();
@@ -45,31 +45,4 @@ void* allocate_or_end(std::size_t n, std::size_t alignment = 0) {
 
 } // namespace
 
-void* operator new(std::size_t n) { return allocate_or_end(n); }
-void* operator new[](std::size_t n) { return allocate_or_end(n); }
-void* operator new(std::size_t n, std::nothrow_t const&) noexcept { return allocate(n); }
-void* operator new[](std::size_t n, std::nothrow_t const&) noexcept { return allocate(n); }
-void* operator new(std::size_t n, std::align_val_t a) {
-  return allocate_or_end(n, static_cast<std::size_t>(a));
-}
-void* operator new(std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
-  return allocate(n, static_cast<std::size_t>(a));
-}
-void* operator new[](std::size_t n, std::align_val_t a) {
-  return allocate_or_end(n, static_cast<std::size_t>(a));
-}
-void* operator new[](std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
-  return allocate(n, static_cast<std::size_t>(a));
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
-void operator delete(void* p, std::nothrow_t const&) noexcept { std::free(p); }
-void operator delete[](void* p, std::nothrow_t const&) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
+#include "support/replaced_new.hpp"

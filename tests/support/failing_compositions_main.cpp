@@ -25,6 +25,8 @@
 #include <unio/unio.hpp>
 
 #ifdef UNIO_TESTS_NAMES
+#include "net/one_port.hpp"
+
 #include <unio/connect_to.hpp>
 #endif
 #ifdef UNIO_TESTS_TLS
@@ -480,25 +482,9 @@ struct races_connections {
 #ifdef UNIO_TESTS_NAMES
 
 // A name server that allocates nothing. By UDP it says that the answer is cut if the name begins with 't'.
-class plain_name_server {
+class plain_name_server : public test::sockets_of_one_port {
  public:
   plain_name_server() {
-    for (;;) {
-      tcp_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      udp_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-      sockaddr_in a{};
-      a.sin_family = AF_INET;
-      a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      unsigned size = sizeof(a);
-      auto* const name = reinterpret_cast<sockaddr*>(&a);
-      if (::bind(tcp_, name, size) == 0 && ::listen(tcp_, 16) == 0 && ::getsockname(tcp_, name, &size) == 0 &&
-          ::bind(udp_, name, size) == 0) {
-        at = endpoint::ipv4_loopback(ntohs(a.sin_port));
-        break;
-      }
-      ::close(tcp_);
-      ::close(udp_);
-    }
     if (::pipe(ends_) != 0) std::abort();
     thread_ = std::thread([this] {
       spared = true;
@@ -510,9 +496,8 @@ class plain_name_server {
   ~plain_name_server() {
     ::close(ends_[1]);
     thread_.join();
-    for (int const fd : {tcp_, udp_, ends_[0]}) ::close(fd);
+    ::close(ends_[0]);
   }
-  endpoint at;
 
  private:
   // Appends the record that the question asks for, if there is one.
@@ -584,7 +569,7 @@ class plain_name_server {
       }
     }
   }
-  int tcp_ = -1, udp_ = -1, ends_[2] = {-1, -1};
+  int ends_[2] = {-1, -1};
   std::thread thread_;
 };
 
