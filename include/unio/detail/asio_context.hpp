@@ -2,7 +2,8 @@
 
 #pragma once
 
-#include <unio/asio.hpp>
+#include <unio/asio_context.hpp>
+#include <unio/timer_handle.hpp>
 
 #include <optional>
 

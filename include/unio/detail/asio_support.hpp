@@ -5,6 +5,7 @@
 #include <unio/buffer_pool.hpp>
 #include <unio/detail/asio_nodes.hpp>
 #include <unio/detail/operations.hpp>
+#include <unio/frames.hpp>
 #include <unio/io_request.hpp>
 
 #include <algorithm>

@@ -33,7 +33,7 @@
 #include "unio/detail/asio_frame.hpp"
 
 #include "asio/detail/push_options.hpp"
-#include "unio/detail/asio_files.hpp"
+#include "unio/detail/asio_file_service.hpp"
 #include "asio/detail/pop_options.hpp"
 
 #include "unio/detail/asio_frame_end.hpp"
