@@ -4,6 +4,7 @@
 #include "driver/choose.hpp"
 #include "support/calls.hpp"
 #include "support/drivers.hpp"
+#include "support/ends.hpp"
 #include "support/failing_calls.hpp"
 #include "support/posix.hpp"
 #include "support/test.hpp"
@@ -12,6 +13,7 @@
 #include <unio/extend/foreign_reactor.hpp>
 
 #include <semaphore>
+#include <span>
 
 namespace {
 
@@ -629,6 +631,46 @@ TEST(foreign_entries, are_made_when_their_descriptor_is_ready) {
   reactor.remove_before_close(watch);
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+// One message by RECVMSG: its flags, which said something else before.
+int flags_of_a_message(int to, int from, std::span<char> room, std::int64_t expected) {
+  unio::foreign_watch watch;
+  unio::foreign_transfer transfer;
+  unio::foreign_reactor reactor;
+  EXPECT_FALSE(reactor.open());
+  iovec buffer{.iov_base = room.data(), .iov_len = room.size()};
+  msghdr message{};
+  message.msg_iov = &buffer;
+  message.msg_iovlen = 1;
+  message.msg_flags = MSG_EOR;
+  unio::foreign_entry entry{};
+  entry.opcode = 10; // RECVMSG
+  entry.fd = to;
+  entry.address = reinterpret_cast<std::uintptr_t>(&message);
+  entry.length = 1;
+  transfer.set_entry(entry);
+  EXPECT_EQ(::send(from, "four", 4, 0), 4);
+  unio::foreign_event events[4];
+  bool is_over = reactor.start(transfer, watch);
+  for (int i = 0; i != 100 && !is_over; ++i)
+    is_over = reactor.run(std::chrono::milliseconds(50), events, 4) == 1;
+  EXPECT_TRUE(is_over);
+  EXPECT_EQ(transfer.result(), expected);
+  EXPECT_EQ(room[0], 'f');
+  reactor.remove_before_close(watch);
+  return message.msg_flags;
+}
+
+TEST(foreign_entries, say_what_became_of_a_message) {
+  int datagrams[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, datagrams), 0);
+  tcp_ends const tcp;
+  char room[8]{};
+  EXPECT_EQ(flags_of_a_message(tcp.sink.native_handle(), tcp.source.native_handle(), room, 4), 0);
+  EXPECT_EQ(flags_of_a_message(datagrams[0], datagrams[1], room, 4), 0);
+  EXPECT_EQ(flags_of_a_message(datagrams[0], datagrams[1], std::span(room, 2), 2), MSG_TRUNC);
+  for (int const fd : datagrams) ::close(fd);
 }
 
 TEST(foreign_entries, that_no_call_can_make_are_refused_without_a_ring) {

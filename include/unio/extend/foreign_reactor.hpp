@@ -249,11 +249,11 @@ class UNIO_API foreign_reactor {
 
   /// Has a transfer made on a descriptor that may have to be waited for.
   ///
-  /// Effects       a ring is given the entry as it is, with all others of the turn in one call; run() reports
-  ///               when it is over. With epoll the call is made without waiting, here and whenever `watch`
-  ///               is ready, until it does not block. For that a descriptor may be put into non-blocking
-  ///               mode, where its call has no flag that says so. A file's is made as the function above
-  ///               does it.
+  /// Effects       a ring is given the entry, with all others of the turn in one call (a message of one
+  ///               buffer as RECV or SEND, where that is the same); run() reports when it is over. With
+  ///               epoll the call is made without waiting, here and whenever `watch` is ready, until it does
+  ///               not block. For that a descriptor may be put into non-blocking mode, where its call has no
+  ///               flag that says so. A file's is made as the function above does it.
   /// Returns       true: it is over, and will not be reported
   /// Errors        in its result: what its call returned, as the kernel's entry would. With epoll
   ///               EOPNOTSUPP: an opcode other than NOP, POLL_ADD (not multishot), READV, WRITEV, READ,

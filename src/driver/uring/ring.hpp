@@ -132,6 +132,10 @@ class ring {
   [[nodiscard]] bool has_more() const noexcept;
   [[nodiscard]] bool has_overflown() const noexcept;
 
+  /// How many completions there are.
+  [[nodiscard]] unsigned completions() const noexcept {
+    return std::atomic_ref(*ring_.cq.ktail).load(std::memory_order_relaxed) - *ring_.cq.khead;
+  }
   /// The oldest completion, or null; advance() gives its place back.
   io_uring_cqe* peek() noexcept;
   void advance() noexcept;

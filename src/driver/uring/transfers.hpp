@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include "driver/foreign/perform.hpp"
 #include "driver/foreign/transfers.hpp"
 #include "driver/poll_events.hpp"
 #include "driver/uring/ring.hpp"
@@ -70,6 +71,7 @@ class ring_transfers {
   }
   /// Not under the lock: the kernel was entered after fill(). True: it has taken all.
   bool entered() noexcept {
+    brought_ = ring_.completions();
     unsigned const left = std::min(ring_.unsubmitted(), std::exchange(filled_, 0U));
     if (left == 0) [[likely]]
       is_entering_.store(false, std::memory_order_release);
@@ -131,6 +133,8 @@ class ring_transfers {
   }
 
  private:
+  static constexpr unsigned few = 2;
+
   static bool receives(foreign_entry const& e) noexcept {
     return e.opcode == IORING_OP_RECVMSG || e.opcode == IORING_OP_RECV;
   }
@@ -140,13 +144,16 @@ class ring_transfers {
     if (e == nullptr) return false;
     std::memcpy(static_cast<void*>(e), &foreign_access::entry(t), sizeof *e);
     e->user_data = foreign_tag::make(t);
-    foreign_watch const* const w = foreign_access::watch(t);
-    if (w == nullptr) {
+    if (foreign_access::watch(t) == nullptr) {
       // A file's: as it is.
     } else if (receives(foreign_access::entry(t))) {
-      // Where there was no more the last time a first attempt is for nothing.
-      if (!foreign_access::expects(*foreign_access::watch(t)) && e->msg_flags == 0)
-        e->ioprio |= IORING_RECVSEND_POLL_FIRST;
+      if (e->msg_flags == 0) {
+        foreign_watch& w = *foreign_access::watch(t);
+        if (e->opcode == IORING_OP_RECVMSG) receive_plainly(*e, w);
+        // A first attempt is for nothing where there was no more the last time. But while much is under way
+        // the peer has mostly answered by the time that the kernel takes the entry.
+        if (!foreign_access::expects(w) && brought_ <= few) e->ioprio |= IORING_RECVSEND_POLL_FIRST;
+      }
     } else if (e->opcode == IORING_OP_POLL_ADD) {
       if ((e->poll32_events & POLLPRI) != 0) e->poll32_events |= ring_poll_events(readiness::exceptional);
     } else if (e->opcode == IORING_OP_READ_FIXED || e->opcode == IORING_OP_WRITE_FIXED) {
@@ -161,20 +168,38 @@ class ring_transfers {
   }
 
   // One buffer, and nothing else: the kernel has less to read.
-  static void send_plainly(io_uring_sqe& e) noexcept {
-    msghdr const& m = *reinterpret_cast<msghdr const*>(static_cast<std::uintptr_t>(e.addr));
-    if (m.msg_iovlen != 1 || m.msg_name != nullptr || m.msg_control != nullptr) return;
-    if (m.msg_iov->iov_len > 0x7fff'ffff) return;
-    e.opcode = IORING_OP_SEND;
+  static bool is_plain(msghdr const& m) noexcept {
+    return m.msg_iovlen == 1 && m.msg_name == nullptr && m.msg_control == nullptr &&
+           m.msg_iov->iov_len <= 0x7fff'ffff;
+  }
+  static msghdr& message_of(io_uring_sqe const& e) noexcept {
+    return *reinterpret_cast<msghdr*>(static_cast<std::uintptr_t>(e.addr));
+  }
+  static void take_buffer(io_uring_sqe& e, msghdr const& m) noexcept {
     e.addr = reinterpret_cast<std::uintptr_t>(m.msg_iov->iov_base);
     e.len = static_cast<std::uint32_t>(m.msg_iov->iov_len);
+  }
+  static void send_plainly(io_uring_sqe& e) noexcept {
+    msghdr const& m = message_of(e);
+    if (!is_plain(m)) return;
+    e.opcode = IORING_OP_SEND;
+    take_buffer(e, m);
+  }
+  // Of other sockets the message's flags say more, that it was cut off, say.
+  static void receive_plainly(io_uring_sqe& e, foreign_watch& w) noexcept {
+    msghdr& m = message_of(e);
+    if (!is_plain(m) || m.msg_iov->iov_len == 0 || !is_tcp_stream(w)) return;
+    m.msg_flags = 0; // as the kernel would
+    e.opcode = IORING_OP_RECV;
+    take_buffer(e, m);
   }
 
   ring& ring_;
   foreign_transfer* first_ = nullptr;
   foreign_transfer* last_ = nullptr;
   unsigned in_kernel_ = 0;
-  unsigned filled_ = 0; // since the kernel was entered
+  unsigned brought_ = 0; // completions by the last enter
+  unsigned filled_ = 0;  // since the kernel was entered
   std::atomic<bool> is_entering_{false};
   std::atomic<unsigned> until_{0}; // the end of what is filled in
 };
