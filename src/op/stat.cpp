@@ -58,8 +58,9 @@ template <class T> T field_at(struct statx const& s, std::size_t offset) noexcep
   return value;
 }
 
-metadata decoded(struct statx const& s) noexcept {
-  metadata m;
+// Straight to where it belongs: a copy of 224 bytes counts beside a cached name's call.
+void decode_into(metadata& m, struct statx const& s) noexcept {
+  m = {};
   m.known = static_cast<stat_fields>(s.stx_mask) & stat_fields::everything;
   m.link_count = s.stx_nlink;
   m.kind = static_cast<entry_kind>(s.stx_mode >> 12);
@@ -91,7 +92,6 @@ metadata decoded(struct statx const& s) noexcept {
     m.atomic_write_max = field_at<std::uint32_t>(s, sys::statx_atomic_write_max);
     m.atomic_write_segments = field_at<std::uint32_t>(s, sys::statx_atomic_write_segments);
   }
-  return m;
 }
 
 int statx_into(int fd, char const* name, int flags, stat_fields wanted, metadata& value) noexcept {
@@ -99,7 +99,7 @@ int statx_into(int fd, char const* name, int flags, stat_fields wanted, metadata
   int const r = uninterrupted([&] {
     return sys::statx(fd, name, flags, static_cast<unsigned>(wanted & stat_fields::everything), &s);
   });
-  if (r >= 0) value = decoded(s);
+  if (r >= 0) decode_into(value, s);
   return r;
 }
 
@@ -170,9 +170,9 @@ int stat_at_once(detail::handle_or_name const& of, stat_fields wanted, last_link
 int stat_all(detail::directory_number base, std::span<stat_of_name> all, stat_fields wanted,
              last_link how) noexcept {
   for (stat_of_name& one : all) {
-    one.value = {};
     int r = one.name.check();
     if (r == 0) r = stat({base, handle_kind::path, true, one.name}, wanted, how, one.value);
+    if (r < 0) one.value = {};
     one.error = detail::to_error_code(std::min(r, 0));
   }
   return 0;
