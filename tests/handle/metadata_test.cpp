@@ -158,6 +158,19 @@ TEST(metadata, of_pipes_sockets_and_devices_is_known_too) {
   EXPECT_EQ(closed.unique_id().error().value(), EBADF);
 }
 
+TEST(metadata, of_many_names_is_empty_where_one_has_failed) {
+  test::temporary_directory const directory;
+  directory.write("a", "");
+  unio::stat_of_name all[] = {{.name = "a"}, {.name = "missing"}};
+  all[1].value = unio::stat(directory.handle(), "a").value(); // of an earlier call
+  ASSERT_TRUE(unio::stat_all(directory.handle(), all));
+  EXPECT_FALSE(all[0].error);
+  EXPECT_TRUE(has(all[0].value.known, stat_fields::basic));
+  EXPECT_EQ(all[1].error, std::errc::no_such_file_or_directory);
+  EXPECT_EQ(all[1].value.known, stat_fields::none);
+  EXPECT_EQ(all[1].value.inode, 0U);
+}
+
 TEST(metadata, cuts_times_that_it_cannot_hold) {
   test::temporary_directory const directory;
   directory.write("a", "");
