@@ -8,11 +8,10 @@
 #pragma once
 
 #include "sys/calls.hpp"
+#include "sys/threads.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <thread>
 
 namespace unio::inline v0_1::driver {
 
@@ -20,7 +19,7 @@ namespace unio::inline v0_1::driver {
 class patience {
  public:
   /// Whether what it waited for lately came soon, and there is another processor.
-  [[nodiscard]] bool is_worth_it() const noexcept { return worth_ > 0 && has_several_processors(); }
+  [[nodiscard]] bool is_worth_it() const noexcept { return worth_ > 0 && sys::processors() > 1; }
   /// What it waits for has come after so long, lingering or not.
   void came_after(std::int64_t ns) noexcept {
     if (ns < soon_ns && worth_ < most_worth) ++worth_;
@@ -46,12 +45,6 @@ class patience {
   }
   // Not through the table in use: a thread of the library lingers while a test or a simulation changes it.
   [[nodiscard]] static std::int64_t now() noexcept { return sys::kernel.steady_now(); }
-  [[nodiscard]] static bool has_several_processors() noexcept {
-    static std::atomic<unsigned> known{0}; // relaxed: every thread finds the same
-    unsigned n = known.load(std::memory_order_relaxed);
-    if (n == 0) known.store(n = std::max(std::thread::hardware_concurrency(), 1U), std::memory_order_relaxed);
-    return n > 1;
-  }
 
  private:
   static constexpr int most_worth = 16, cost_in_vain = 4;

@@ -26,10 +26,7 @@ namespace {
 
 constexpr extent_type largest_map = extent_type{1} << 62;
 
-extent_type page_size() noexcept {
-  static auto const size = static_cast<extent_type>(::sysconf(_SC_PAGESIZE));
-  return size;
-}
+extent_type page_size() noexcept { return static_cast<extent_type>(::sysconf(_SC_PAGESIZE)); }
 extent_type whole_pages(extent_type bytes) noexcept {
   return (bytes + page_size() - 1) / page_size() * page_size();
 }

@@ -112,7 +112,7 @@ class reaper {
  public:
   void take(process_state* p, int fd) noexcept {
     std::lock_guard const guard(lock_);
-    lock_.in_child([]() noexcept { instance().object.forget(); });
+    lock_.in_child([]() noexcept { instance().forget(); });
     p->fd = fd;
     p->previous = nullptr;
     p->next = all_;
@@ -124,10 +124,7 @@ class reaper {
     if (runs_) watch_all();
   }
 
-  static immortal<reaper>& instance() noexcept {
-    static constinit immortal<reaper> one;
-    return one;
-  }
+  static reaper& instance() noexcept;
 
  private:
   void watch_all() noexcept {
@@ -198,8 +195,11 @@ class reaper {
   bool runs_ = false;
 };
 
+constinit immortal<reaper> the_reaper;
+reaper& reaper::instance() noexcept { return the_reaper.object; }
+
 } // namespace
 
-void leave_to_reaper(process_state* p, int fd) noexcept { reaper::instance().object.take(p, fd); }
+void leave_to_reaper(process_state* p, int fd) noexcept { reaper::instance().take(p, fd); }
 
 } // namespace unio::detail

@@ -21,8 +21,10 @@
 #include <unio/when.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -318,8 +320,13 @@ resolver::resolver(resolver_options options) : state_(std::make_shared<state>(st
 resolver::~resolver() { state_->ended.set(); }
 
 resolver& resolver::of_the_system() {
-  static resolver& names = *new resolver; // NOLINT: its threads and tasks may outlive main()
-  return names;
+  // Never deleted: its threads and tasks may outlive main().
+  static constinit std::atomic<resolver*> names{nullptr};
+  if (resolver* const r = names.load(std::memory_order_acquire); r != nullptr) return *r;
+  auto mine = std::make_unique<resolver>();
+  resolver* other = nullptr;
+  return names.compare_exchange_strong(other, mine.get(), std::memory_order_acq_rel) ? *mine.release()
+                                                                                     : *other;
 }
 
 task<io_result<endpoint_list>> resolver::co_resolve(std::string_view host, std::uint16_t port, deadline d,

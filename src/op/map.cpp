@@ -21,7 +21,7 @@ struct detail::map_access_to {
     map_handle const& m = *op::state<Operation>(op);
     if (!m.is_open() || !m.has(op.offset(), op.bytes())) return {nullptr, 0, -EINVAL};
     extent_type const end = op.bytes() != 0 ? op.offset() + op.bytes() : m.length_;
-    static auto const page = static_cast<extent_type>(::sysconf(_SC_PAGESIZE));
+    auto const page = static_cast<extent_type>(::sysconf(_SC_PAGESIZE));
     extent_type const begin = op.offset() / page * page;
     return {m.at_ + begin, static_cast<std::size_t>(end - begin), 0};
   }

@@ -1,7 +1,10 @@
 #include "sys/threads.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <initializer_list>
+#include <thread>
 
 namespace unio::inline v0_1::sys {
 
@@ -19,6 +22,13 @@ int start_thread(void* (*run)(void*), void* argument, pthread_t* joinable) noexc
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   return e;
+}
+
+unsigned processors() noexcept {
+  static std::atomic<unsigned> known{0}; // relaxed: every thread finds the same
+  unsigned n = known.load(std::memory_order_relaxed);
+  if (n == 0) known.store(n = std::max(std::thread::hardware_concurrency(), 1U), std::memory_order_relaxed);
+  return n;
 }
 
 } // namespace unio::sys

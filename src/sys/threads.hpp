@@ -17,4 +17,7 @@ namespace unio::inline v0_1::sys {
 /// Returns 0 or an errno. `joinable`: receives its id; null: it is detached.
 UNIO_API int start_thread(void* (*run)(void*), void* argument, pthread_t* joinable = nullptr) noexcept;
 
+/// How many there are; 1 where that is not known. Cost: the first time in a process some system calls.
+unsigned processors() noexcept;
+
 } // namespace unio::sys

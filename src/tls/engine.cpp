@@ -18,6 +18,7 @@
 #include <openssl/pem.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -133,15 +134,17 @@ struct tls_hooks {
   static long control(BIO*, int command, long, void*) noexcept { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
   static BIO_METHOD* method() noexcept {
-    static BIO_METHOD* const made = [] {
-      BIO_METHOD* const m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "unio");
-      if (m == nullptr) return m;
-      BIO_meth_set_read(m, &read);
-      BIO_meth_set_write(m, &write);
-      BIO_meth_set_ctrl(m, &control);
-      return m;
-    }();
-    return made;
+    static constinit std::atomic<BIO_METHOD*> made{nullptr};
+    if (BIO_METHOD* const m = made.load(std::memory_order_acquire); m != nullptr) return m;
+    BIO_METHOD* const m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "unio");
+    if (m == nullptr) return m;
+    BIO_meth_set_read(m, &read);
+    BIO_meth_set_write(m, &write);
+    BIO_meth_set_ctrl(m, &control);
+    BIO_METHOD* other = nullptr;
+    if (made.compare_exchange_strong(other, m, std::memory_order_acq_rel)) return m;
+    BIO_meth_free(m);
+    return other;
   }
 
   // A common name is none of those that are compared (RFC 9525 §6.3), which the subject alone would not show.

@@ -9,12 +9,12 @@
 #include "driver/uring/ring.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/sigpipe.hpp"
+#include "sys/threads.hpp"
 
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
 
 namespace unio::inline v0_1::driver {
 namespace {
@@ -122,10 +122,9 @@ class share_of_workers {
     if (taken_) rings_.fetch_sub(1, std::memory_order_relaxed);
   }
   void take(ring& r) noexcept {
-    static unsigned const all = per_processor * std::thread::hardware_concurrency();
     unsigned const rings = rings_.fetch_add(1, std::memory_order_relaxed) + 1;
     taken_ = true;
-    r.bound_workers(std::max(all / rings, fewest), for_others);
+    r.bound_workers(std::max(per_processor * sys::processors() / rings, fewest), for_others);
   }
 
  private:
