@@ -91,7 +91,7 @@ RING = [
 
 THREADS = [
     ("nothing is", "*", [
-        ("driver/shared/crew.cpp",
+        ("driver/shared/waking.cpp",
          "  wakes_.exchange(true, std::memory_order_seq_cst);",
          "  wakes_.exchange(true, std::memory_order_seq_cst);")]),
     ("a foreign reactor's interruption wakes no thread",
@@ -120,12 +120,12 @@ THREADS = [
          "")]),
     ("run() sleeps though the last operation has just ended",
      "run_returns_when_another_thread_has_finished_the_last_operation", [
-        ("driver/shared/crew.cpp",
+        ("driver/shared/slot.cpp",
          "if (!all.stays_ && own_engine()->in_flight() == 0 && all.pending() == landed) return true;",
          "(void)landed;")]),
     ("the last operation that ends wakes no thread",
      "run_returns_when_another_thread_has_finished_the_last_operation", [
-        ("driver/shared/crew.cpp",
+        ("driver/shared/slot.cpp",
          "  counts.end_all(static_cast<unsigned>(n));\n  all.look_for_the_end();",
          "  counts.end_all(static_cast<unsigned>(n));")]),
     ("a thread that sleeps in a receiver is overlooked",
@@ -134,11 +134,11 @@ THREADS = [
          "if (left == s.landed_.load(std::memory_order_relaxed)) with_engine",
          "if (left == 0) with_engine")]),
     ("a wake is lost while another thread pokes", "a_wake_is_not_lost_while_another_thread_posts", [
-        ("driver/shared/crew.cpp",
+        ("driver/shared/waking.cpp",
          "if (s.missed.exchange(false, std::memory_order_seq_cst)) wake_sleeper();",
          "")]),
     ("a wake goes to a thread that does not run", "a_wake_is_for_a_thread_that_runs", [
-        ("driver/shared/crew.cpp",
+        ("driver/shared/waking.cpp",
          "e != nullptr && e->is_asleep() && take_wake()",
          "e != nullptr && take_wake()")]),
     ("what ends with its handle stays pending",
@@ -168,31 +168,31 @@ THREADS = [
          "op.set(bit_completed | bit_ending);",
          "op.set(bit_completed | bit_finished), op_ = nullptr;")]),
     ("a thread that lies down does not look at the work", "a_post_is_not_lost_while_the_thread_lies_down", [
-        ("driver/shared/crew.cpp", "if (all.has_posted() || all.wakes_", "if (all.wakes_")]),
+        ("driver/shared/slot.cpp", "if (all.has_posted() || all.wakes_", "if (all.wakes_")]),
     ("a thread that lies down does not look at what is new",
      "what_is_spawned_begins_though_the_thread_with_least_to_do_does_not_run", [
-        ("driver/shared/crew.cpp",
+        ("driver/shared/slot.cpp",
          "if (leaves_until_ == deadline::forever && all.new_.has_work()) return true;",
          "")]),
     ("what is left to others is never looked at again",
      "what_is_spawned_begins_though_the_thread_with_least_to_do_does_not_run", [
-        ("driver/shared/crew.cpp",
+        ("driver/shared/slot.cpp",
          "return std::min(leaves_until_, next_look_);",
          "return deadline::forever;")]),
     ("a thread leaves run() with what it was called for",
      "a_post_is_not_lost_with_a_thread_that_leaves_run", [
-        ("driver/shared/crew.cpp", "  if (has_work()) all.call_one();\n", "")]),
+        ("driver/shared/waking.cpp", "  if (has_work()) all.call_one();\n", "")]),
     ("a thread waits for one that waits for it", "two_threads_destroy_what_the_other_one_runs", [
         ("driver/engine/closing.cpp", "if (times >= 64 && shared_ != nullptr) shared_", "if (times < 0) shared_")]),
     ("what was posted and runs is not pending", "run_says_0_only_when_what_was_posted_has_run", [
-        ("driver/shared/crew.cpp", "if (!all.stays_) own_engine()->count_work();", "")]),
+        ("driver/shared/slot.cpp", "if (!all.stays_) own_engine()->count_work();", "")]),
     ("the kernel is not told to forget what was taken", "the_byte_after_that_is_for_the_next_read", [
         ("driver/uring/requests.hpp", "stale_[stale_count_++] = slots_.user_data(op.links.slot);", ";")]),
     ("nobody is called for what is new",
      "what_is_spawned_begins_though_the_thread_with_least_to_do_does_not_run", [
-        ("driver/shared/crew.cpp", "call_one_of(slots_from(slots(), first));", "(void)first;")]),
+        ("driver/shared/waking.cpp", "call_one_of(slots_from(slots(), first));", "(void)first;")]),
     ("a thread begins more than its share", "threads_that_answer_begin_the_same_number_of_sessions", [
-        ("driver/shared/crew.cpp",
+        ("driver/shared/slot.cpp",
          "all.share_of_new(*this, n) == 0) return false;",
          "false) return false;")]),
     ("a close overlooks what moves meanwhile", "closing_ends_what_a_thread_hands_over_meanwhile", [

@@ -3,7 +3,7 @@
 // A thread that computes, in a receiver or outside of the engine, goes on with nothing. After a millisecond
 // its operations in flight, and results that wait until its receiver has returned, are taken from it, if only
 // the driver refers to them any more (io_operation::let_be_taken, which is the last that suspend(), say, does
-// with one). Which of the other threads looks, and how often, says shared/crew.cpp.
+// with one). Which of the other threads looks, and how often, says shared/waking.cpp.
 //
 // The lock (owners_lock.hpp). The engine's thread holds it while it is inside, also asleep, and not around
 // receivers and posted work, unless the engine has nothing that could be taken: then it keeps the lock until
