@@ -287,6 +287,9 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
       return nullptr;
     }
     free->taken.store(true, std::memory_order_relaxed);
+    // It is here: who looks for those that are away does not take it to have been away since long before.
+    free->seen_trips.store(free->kept->trips(), std::memory_order_relaxed);
+    free->seen_at.store(sys::steady_now(), std::memory_order_relaxed);
     present_.fetch_add(1, std::memory_order_relaxed);
     free->runs.store(free->kept.get(), std::memory_order_release);
     return free->kept.get();
