@@ -39,29 +39,11 @@
 
 #pragma once
 
-#include <unio/detail/execution.hpp>
-#include <unio/detail/operations.hpp>
-#include <unio/detail/standard_sender.hpp>
-#include <unio/executor.hpp>
+#include <unio/detail/schedulers.hpp>
 #include <unio/run.hpp>
 #include <unio/task.hpp>
 
 namespace unio::inline v0_1 {
-namespace detail {
-template <class Executor, class T> class task_sender;
-template <class Executor> class executor_scheduler;
-template <class Sender> class sender_awaitable;
-/// A sender of the standard's that no coroutine could await otherwise.
-template <class Sender>
-concept only_a_sender = ex::sender<std::remove_cvref_t<Sender>> &&
-                        !requires(Sender&& s) { awaiter_of(static_cast<Sender&&>(s)).await_resume(); };
-template <class Operation, class Result> void yields_many(operation_with<Operation, repeated<Result>> const&);
-/// An operation that is a sender, and no more than that.
-template <class Sender>
-concept yields_once =
-    std::derived_from<Sender, standard_sender<Sender>> && !requires(Sender& s) { yields_many<Sender>(s); };
-} // namespace detail
-
 /// A task as a sender.
 ///
 /// Effects        once connected and started, the task runs on `executor`

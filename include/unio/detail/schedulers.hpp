@@ -1,11 +1,16 @@
-// unio/detail/schedulers.hpp: executors as schedulers, and what the environment of a receiver says about
-// where an operation runs.
+// unio/detail/schedulers.hpp: what is a sender; executors as schedulers, and what the environment of a receiver
+// says about where an operation runs.
 
 #pragma once
 
+#include <unio/detail/execution.hpp>
+#include <unio/detail/operations.hpp>
 #include <unio/detail/run.hpp>
 #include <unio/detail/sender_wait.hpp>
-#include <unio/execution.hpp>
+#include <unio/detail/standard_sender.hpp>
+#include <unio/executor.hpp>
+#include <unio/run.hpp>
+#include <unio/task.hpp>
 
 #include <atomic>
 #include <optional>
@@ -13,6 +18,19 @@
 #include <utility>
 
 namespace unio::inline v0_1::detail {
+
+template <class Executor, class T> class task_sender;
+template <class Executor> class executor_scheduler;
+template <class Sender> class sender_awaitable;
+/// A sender of the standard's that no coroutine could await otherwise.
+template <class Sender>
+concept only_a_sender = ex::sender<std::remove_cvref_t<Sender>> &&
+                        !requires(Sender&& s) { awaiter_of(static_cast<Sender&&>(s)).await_resume(); };
+template <class Operation, class Result> void yields_many(operation_with<Operation, repeated<Result>> const&);
+/// An operation that is a sender, and no more than that.
+template <class Sender>
+concept yields_once =
+    std::derived_from<Sender, standard_sender<Sender>> && !requires(Sender& s) { yields_many<Sender>(s); };
 
 template <class Scheduler> inline constexpr bool is_own_scheduler = false;
 template <class Executor> inline constexpr bool is_own_scheduler<executor_scheduler<Executor>> = true;
@@ -234,7 +252,8 @@ template <class Executor> class executor_scheduler {
 
 namespace unio::inline v0_1 {
 
-template <is_executor Executor> inline detail::executor_scheduler<Executor> as_scheduler(Executor executor) {
+template <is_executor Executor>
+[[nodiscard]] inline detail::executor_scheduler<Executor> as_scheduler(Executor executor) {
   return detail::executor_scheduler<Executor>(std::move(executor));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <unio/detail/schedulers.hpp>
+#include <unio/execution.hpp>
 
 #include <exception>
 #include <optional>
