@@ -24,6 +24,7 @@ namespace unio::inline v0_1::inline UNIO_ASIO_TAG {
 /// Everything that is not said here, as asio_stream.
 ///
 /// Errors         as async_accept
+/// Lifetime       the context outlives it
 /// Thread safety  one accept at a time; see unio/asio.hpp
 /// Cancellation   by the associated slot, by cancel(), and by closing or destroying it
 /// Cost           as async_start()
@@ -153,6 +154,7 @@ using asio_datagram_socket = basic_asio_datagram_socket<>;
 ///
 /// Completes      with (error_code): operation_aborted if it was cancelled, set anew or destroyed
 /// Errors         none of its own
+/// Lifetime       the context outlives it
 /// Thread safety  see unio/asio.hpp
 /// Cancellation   by the associated slot, and as above
 /// Cost           as async_start(), async_wait

@@ -1,5 +1,5 @@
-// unio/detail/schedulers.hpp: what is a sender; executors as schedulers, and what the environment of a receiver
-// says about where an operation runs.
+// unio/detail/schedulers.hpp: what is a sender; executors as schedulers, and what the environment of a
+// receiver says about where an operation runs.
 
 #pragma once
 
