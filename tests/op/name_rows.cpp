@@ -80,7 +80,7 @@ struct stat_all : on_names {
   static constexpr auto wanted = unio::stat_fields::kind;
   static constexpr auto how = unio::last_link::itself;
   UNIO_FREE_SPELLINGS(async_stat_all, stat_all, base, all, wanted, how)
-  ending brought(sender::result_type const& r) {
+  ending brought(sender::result_type const&) {
     std::string text =
         !all[0].error && all[0].value.kind == unio::entry_kind::symlink ? "a link" : "something";
     if (all[1].error == std::errc::no_such_file_or_directory) text += ", no such file";
@@ -99,7 +99,7 @@ struct set_metadata_of_handle : on_names {
     file.set_multiplexer(m);
   }
   UNIO_SPELLINGS(async_set_metadata, file, set_metadata, change)
-  ending brought(sender::result_type const& r) {
+  ending brought(sender::result_type const&) {
     auto const p = std::filesystem::status(directory() / "new").permissions();
     return {p == std::filesystem::perms(0640) ? "0640" : "other permissions"};
   }
@@ -226,7 +226,7 @@ struct make_directory : on_names {
   make_directory(io_multiplexer* m, script) : on_names(m) {}
   UNIO_FREE_SPELLINGS(async_make_directory, make_directory, base, "made", 0700U)
   void again() { clean(); }
-  ending brought(sender::result_type const& r) {
+  ending brought(sender::result_type const&) {
     return {std::filesystem::is_directory(directory() / "made") ? "done, and there" : "done"};
   }
 };
@@ -237,7 +237,7 @@ struct unlink_file : on_names {
   unlink_file(io_multiplexer* m, script) : on_names(m) { again(); }
   UNIO_FREE_SPELLINGS(async_unlink, unlink, base, "new", what)
   void again() { directory().write("new", ""); }
-  ending brought(sender::result_type const& r) { return {exists("new") ? "done" : "done, and gone"}; }
+  ending brought(sender::result_type const&) { return {exists("new") ? "done" : "done, and gone"}; }
 };
 
 struct unlink_directory_that_is_a_file : on_names {
@@ -258,7 +258,7 @@ template <unio::relink_mode How> struct rename_to_taken : on_names {
     directory().write("new", "first");
     directory().write("other", "second");
   }
-  ending brought(sender::result_type const& r) {
+  ending brought(sender::result_type const&) {
     return {directory().read("new") + ", " + directory().read("other")};
   }
 };
@@ -268,7 +268,7 @@ struct make_symlink : on_names {
   static constexpr auto how = unio::relink_mode::replace;
   make_symlink(io_multiplexer* m, script) : on_names(m) { directory().write("new", ""); }
   UNIO_FREE_SPELLINGS(async_make_symlink, make_symlink, base, "new", "any target", how)
-  ending brought(sender::result_type const& r) {
+  ending brought(sender::result_type const&) {
     return {std::filesystem::read_symlink(directory() / "new").string()};
   }
 };
@@ -278,7 +278,7 @@ struct hard_link : on_names {
   hard_link(io_multiplexer* m, script) : on_names(m) {}
   UNIO_FREE_SPELLINGS(async_hard_link, hard_link, base, "a", base, "new")
   void again() { clean(); }
-  ending brought(sender::result_type const& r) { return {directory().read("new")}; }
+  ending brought(sender::result_type const&) { return {directory().read("new")}; }
 };
 
 // ---- names of what is open -------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ struct relink_file : of_open_file {
   using of_open_file::of_open_file;
   static constexpr auto how = unio::relink_mode::replace;
   UNIO_SPELLINGS(async_relink, file, relink, base, "other", how)
-  ending brought(sender::result_type const& r) {
+  ending brought(sender::result_type const&) {
     return {directory().read("other") + (exists("new") ? "" : ", moved")};
   }
 };
@@ -310,7 +310,7 @@ struct link_file : of_open_file {
   using of_open_file::of_open_file;
   UNIO_SPELLINGS(async_link_inode, file, link, base, "other")
   void again() { std::filesystem::remove(directory() / "other"); }
-  ending brought(sender::result_type const& r) {
+  ending brought(sender::result_type const&) {
     return {directory().read("other") + (exists("new") ? ", twice" : "")};
   }
 };
@@ -320,7 +320,7 @@ struct unlink_open_file : of_open_file {
   using of_open_file::of_open_file;
   UNIO_SPELLINGS(async_unlink_inode, file, unlink)
   void again() { make(file.own_multiplexer()); }
-  ending brought(sender::result_type const& r) { return {exists("new") ? "done" : "done, and gone"}; }
+  ending brought(sender::result_type const&) { return {exists("new") ? "done" : "done, and gone"}; }
 };
 
 struct unlink_replaced_file : of_open_file {
