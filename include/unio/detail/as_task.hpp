@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <unio/detail/awaitable.hpp>
 #include <unio/task.hpp>
 
 #include <concepts>
