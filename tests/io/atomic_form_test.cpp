@@ -5,6 +5,7 @@
 
 #include "support/coroutine.hpp"
 #include "support/drivers.hpp"
+#include "support/forwarding.hpp"
 #include "support/receivers.hpp"
 #include "support/test.hpp"
 #include "support/work.hpp"
@@ -186,33 +187,17 @@ TEST(atomic_form, that_cannot_be_started_may_be_destroyed_by_another_thread) {
 
 // Has something happen between the moment from which an operation counts as started and the one at which its
 // multiplexer gets it.
-class late_multiplexer final : public io_multiplexer {
+class late_multiplexer final : public test::forwarding_multiplexer {
  public:
   late_multiplexer(io_multiplexer& real, std::function<void(unio::io_operation&)> before)
-      : real_(real), before_(std::move(before)) {}
-  using io_multiplexer::post;
-  void post(unio::work& w) noexcept override { real_.post(w); }
-  void wake() noexcept override { real_.wake(); }
-  unio::capabilities capabilities() const override { return real_.capabilities(); }
-  unio::counters counters() const noexcept override { return real_.counters(); }
+      : forwarding_multiplexer(real), before_(std::move(before)) {}
   void start(unio::io_operation& op) noexcept override {
     adopt(op, real_);
     before_(op);
     real_.start(op);
   }
-  unio::io_status poll(unio::io_operation& op) noexcept override { return real_.poll(op); }
-  void cancel(unio::io_operation& op) noexcept override { real_.cancel(op); }
-  void forget(int fd) noexcept override { real_.forget(fd); }
-  void finish(unio::io_operation& op) noexcept override { real_.finish(op); }
-
- protected:
-  unio::result<int> do_complete_io(int, std::int64_t) noexcept override { return 0; }
-  unio::result<int> do_timeout_io(int, std::int64_t) noexcept override { return 0; }
-  unio::result<int> do_invoke_posted(int, std::int64_t) noexcept override { return 0; }
-  unio::result<int> do_run(int, std::int64_t) noexcept override { return 0; }
 
  private:
-  io_multiplexer& real_;
   std::function<void(unio::io_operation&)> before_;
 };
 

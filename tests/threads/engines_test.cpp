@@ -2,6 +2,7 @@
 // scripts/check-planted plants them back, one by one. Each program runs on epoll, with real descriptors, and
 // in a simulated system.
 
+#include "support/forwarding.hpp"
 #include "support/test.hpp"
 #include "threads/support.hpp"
 
@@ -308,33 +309,19 @@ TEST_P(threads_on, a_wake_is_for_a_thread_that_runs) {
 }
 
 /// Another one, whose do_run() the thread reaches late, as if the kernel had not run it before.
-class reached_late final : public unio::io_multiplexer {
+class reached_late final : public test::forwarding_multiplexer {
  public:
-  explicit reached_late(unio::io_multiplexer& m) noexcept : io_multiplexer(true), m_(m) {}
-  using io_multiplexer::post;
-  void post(unio::work& w) noexcept override { m_.post(w); }
-  bool withdraw(unio::work& w) noexcept override { return m_.withdraw(w); }
-  void wake() noexcept override { m_.wake(); }
-  [[nodiscard]] runner run_by() const noexcept override { return m_.run_by(); }
-  [[nodiscard]] unio::capabilities capabilities() const override { return m_.capabilities(); }
-  [[nodiscard]] unio::counters counters() const noexcept override { return m_.counters(); }
-  void start(unio::io_operation& op) noexcept override { m_.start(op); }
-  unio::io_status poll(unio::io_operation& op) noexcept override { return m_.poll(op); }
-  void cancel(unio::io_operation& op) noexcept override { m_.cancel(op); }
-  void forget(int fd) noexcept override { m_.forget(fd); }
-  void finish(unio::io_operation& op) noexcept override { m_.finish(op); }
-  unio::io_multiplexer& of_this_thread() noexcept override { return m_.of_this_thread(); }
-  void join_in() noexcept override { m_.join_in(); }
+  explicit reached_late(unio::io_multiplexer& m) noexcept : forwarding_multiplexer(m, true) {}
+  bool withdraw(unio::work& w) noexcept override { return real_.withdraw(w); }
+  [[nodiscard]] runner run_by() const noexcept override { return real_.run_by(); }
+  unio::io_multiplexer& of_this_thread() noexcept override { return real_.of_this_thread(); }
+  void join_in() noexcept override { real_.join_in(); }
 
  private:
-  unio::result<int> do_complete_io(int, std::int64_t) noexcept override { return m_.complete_io(); }
-  unio::result<int> do_timeout_io(int, std::int64_t) noexcept override { return m_.timeout_io(); }
-  unio::result<int> do_invoke_posted(int, std::int64_t) noexcept override { return m_.invoke_posted_items(); }
-  unio::result<int> do_run(int, std::int64_t) noexcept override {
+  unio::result<int> do_run(int max_items, std::int64_t until) noexcept override {
     std::this_thread::sleep_for(5ms); // the other one looks after 1 ms
-    return m_.run();
+    return forwarding_multiplexer::do_run(max_items, until);
   }
-  unio::io_multiplexer& m_;
 };
 
 // What keeps its run() from ending stays there, though another thread that ends the task takes over what this
