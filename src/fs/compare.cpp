@@ -331,20 +331,17 @@ std::string_view to_string(difference d) noexcept {
 result<compare_report> compare(path_handle const& first_base, path_view first, path_handle const& second_base,
                                path_view second, compare_sink* sink, compare_options const& o,
                                deadline d) noexcept {
-  result<compare_report> r = compare_until(first_base, first, second_base, second, sink, o, d, {});
-  name_failure(r, "compare", first, second);
-  return r;
+  return named(compare_until(first_base, first, second_base, second, sink, o, d, {}), "compare", first,
+               second);
 }
 
 task<result<compare_report>> co_compare(path_handle const& first_base, path_view first,
                                         path_handle const& second_base, path_view second, compare_sink* sink,
                                         compare_options o, deadline d) {
-  result<compare_report> r;
-  co_await on_thread([&](stop_token stop) noexcept {
-    r = compare_until(first_base, first, second_base, second, sink, o, d, stop);
+  auto r = co_await on_thread([&](stop_token stop) noexcept {
+    return compare_until(first_base, first, second_base, second, sink, o, d, stop);
   });
-  name_failure(r, "compare", first, second);
-  co_return r;
+  co_return named(std::move(r), "compare", first, second);
 }
 
 } // namespace unio::fs

@@ -326,19 +326,15 @@ result<copy_report> trees::copy_until(path_handle const& from_base, path_view fr
 
 result<copy_report> clone_or_copy(path_handle const& from_base, path_view from, path_handle const& to_base,
                                   path_view to, copy_options const& o, deadline d, tree_sink* sink) noexcept {
-  result<copy_report> r = copy_until(from_base, from, to_base, to, o, d, sink, {});
-  name_failure(r, "clone_or_copy", from, to);
-  return r;
+  return named(copy_until(from_base, from, to_base, to, o, d, sink, {}), "clone_or_copy", from, to);
 }
 
 task<result<copy_report>> co_clone_or_copy(path_handle const& from_base, path_view from,
                                            path_handle const& to_base, path_view to, copy_options o,
                                            deadline d, tree_sink* sink) {
-  result<copy_report> r;
-  co_await on_thread(
-      [&](stop_token stop) noexcept { r = copy_until(from_base, from, to_base, to, o, d, sink, stop); });
-  name_failure(r, "clone_or_copy", from, to);
-  co_return r;
+  auto r = co_await on_thread(
+      [&](stop_token stop) noexcept { return copy_until(from_base, from, to_base, to, o, d, sink, stop); });
+  co_return named(std::move(r), "clone_or_copy", from, to);
 }
 
 } // namespace unio::fs

@@ -70,18 +70,14 @@ result<copy_report> move_until(path_handle const& from_base, path_view from, pat
 
 result<copy_report> move(path_handle const& from_base, path_view from, path_handle const& to_base,
                          path_view to, copy_options const& o, deadline d, tree_sink* sink) noexcept {
-  result<copy_report> r = move_until(from_base, from, to_base, to, o, d, sink, {});
-  name_failure(r, "move", from, to);
-  return r;
+  return named(move_until(from_base, from, to_base, to, o, d, sink, {}), "move", from, to);
 }
 
 task<result<copy_report>> co_move(path_handle const& from_base, path_view from, path_handle const& to_base,
                                   path_view to, copy_options o, deadline d, tree_sink* sink) {
-  result<copy_report> r;
-  co_await on_thread(
-      [&](stop_token stop) noexcept { r = move_until(from_base, from, to_base, to, o, d, sink, stop); });
-  name_failure(r, "move", from, to);
-  co_return r;
+  auto r = co_await on_thread(
+      [&](stop_token stop) noexcept { return move_until(from_base, from, to_base, to, o, d, sink, stop); });
+  co_return named(std::move(r), "move", from, to);
 }
 
 } // namespace unio::fs

@@ -1,4 +1,4 @@
-// src/fs/on_thread.hpp: awaiting a function that blocks, on a thread of its own.
+// src/fs/on_thread.hpp: awaiting the result of a function that blocks, on a thread of its own.
 //
 // Not on one of the threads that perform operations: there are few, and an algorithm on a tree may take
 // minutes.
@@ -10,6 +10,7 @@
 #include <unio/detail/away.hpp>
 
 #include <coroutine>
+#include <utility>
 
 namespace unio::inline v0_1::fs {
 
@@ -24,20 +25,24 @@ template <class F> class [[nodiscard]] on_thread : unio::detail::away {
     leave(h, e);
     auto const run = [](void* self) -> void* {
       auto& me = *static_cast<on_thread*>(self);
-      me.f_(me.stop_.get_token());
+      me.result_ = me.f_(me.stop_.get_token());
       unio::detail::resume(me.arrive());
       return nullptr;
     };
     if (sys::start_thread(run, this) != 0) {
-      f_(stop_.get_token());
+      result_ = f_(stop_.get_token());
       (void)arrive();
     }
     return state_.has_left() ? std::noop_coroutine() : h;
   }
-  void await_resume() noexcept { state_.resumed(); }
+  auto await_resume() noexcept {
+    state_.resumed();
+    return std::move(result_);
+  }
 
  private:
   F f_;
+  decltype(f_(stop_token())) result_;
 };
 
 } // namespace unio::fs

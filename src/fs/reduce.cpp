@@ -424,17 +424,14 @@ result<reduce_report> reduce_until(path_handle const& base, path_view path, redu
 
 result<reduce_report> reduce(path_handle const& base, path_view path, reduce_options const& o, deadline d,
                              tree_sink* sink) noexcept {
-  result<reduce_report> r = reduce_until(base, path, o, d, sink, {});
-  name_failure(r, "reduce", path);
-  return r;
+  return named(reduce_until(base, path, o, d, sink, {}), "reduce", path);
 }
 
 task<result<reduce_report>> co_reduce(path_handle const& base, path_view path, reduce_options o, deadline d,
                                       tree_sink* sink) {
-  result<reduce_report> r;
-  co_await on_thread([&](stop_token stop) noexcept { r = reduce_until(base, path, o, d, sink, stop); });
-  name_failure(r, "reduce", path);
-  co_return r;
+  auto r = co_await on_thread(
+      [&](stop_token stop) noexcept { return reduce_until(base, path, o, d, sink, stop); });
+  co_return named(std::move(r), "reduce", path);
 }
 
 } // namespace unio::fs

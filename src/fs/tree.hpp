@@ -29,24 +29,24 @@ using unio::detail::to_error_code;
 
 inline std::error_code code(std::int64_t native) noexcept { return to_error_code(static_cast<int>(native)); }
 
-/// Has the error of a whole operation name that, and the path that it was called with.
-template <class T> void name_failure(result<T>& r, char const* operation, path_view path) noexcept {
+/// What a whole operation returned; an error names that, and the path that it was called with.
+template <class T> result<T> named(result<T> r, char const* operation, path_view path) noexcept {
   if (r.has_value()) [[likely]]
-    return;
-  r = unio::detail::failed_with(r.error(), operation, std::string_view(path.c_str(), path.size()));
+    return r;
+  return unio::detail::failed_with(r.error(), operation, std::string_view(path.c_str(), path.size()));
 }
 /// The same with two paths: "move a to b".
 template <class T>
-void name_failure(result<T>& r, char const* operation, path_view from, path_view to) noexcept {
+result<T> named(result<T> r, char const* operation, path_view from, path_view to) noexcept {
   if (r.has_value()) [[likely]]
-    return;
+    return r;
   unio::detail::failed_object o; // both have room, as in op/call.hpp
   static constexpr char between[] = " to ";
   constexpr std::size_t half = (o.capacity - sizeof(between)) / 2;
   o.append(from.c_str(), from.size(), half);
   o.append(between);
   o.append(to.c_str(), to.size(), half);
-  r = unio::detail::failed_with(r.error(), operation, o);
+  return unio::detail::failed_with(r.error(), operation, o);
 }
 
 /// -1 for the working directory's default path_handle.

@@ -273,17 +273,14 @@ result<file_handle> walk_entry::open() const noexcept {
 
 result<walk_report> walk(path_handle const& base, path_view path, walk_visitor& v, walk_options const& o,
                          deadline d) noexcept {
-  result<walk_report> r = walk_until(base, path, v, o, d, {});
-  name_failure(r, "walk", path);
-  return r;
+  return named(walk_until(base, path, v, o, d, {}), "walk", path);
 }
 
 task<result<walk_report>> co_walk(path_handle const& base, path_view path, walk_visitor& v, walk_options o,
                                   deadline d) {
-  result<walk_report> r;
-  co_await on_thread([&](stop_token stop) noexcept { r = walk_until(base, path, v, o, d, stop); });
-  name_failure(r, "walk", path);
-  co_return r;
+  auto r =
+      co_await on_thread([&](stop_token stop) noexcept { return walk_until(base, path, v, o, d, stop); });
+  co_return named(std::move(r), "walk", path);
 }
 
 // ── summarize ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -352,16 +349,13 @@ result<tree_summary> summarize_until(path_handle const& base, path_view path, wa
 
 result<tree_summary> summarize(path_handle const& base, path_view path, walk_options const& o,
                                deadline d) noexcept {
-  result<tree_summary> r = summarize_until(base, path, o, d, {});
-  name_failure(r, "summarize", path);
-  return r;
+  return named(summarize_until(base, path, o, d, {}), "summarize", path);
 }
 
 task<result<tree_summary>> co_summarize(path_handle const& base, path_view path, walk_options o, deadline d) {
-  result<tree_summary> r;
-  co_await on_thread([&](stop_token stop) noexcept { r = summarize_until(base, path, o, d, stop); });
-  name_failure(r, "summarize", path);
-  co_return r;
+  auto r =
+      co_await on_thread([&](stop_token stop) noexcept { return summarize_until(base, path, o, d, stop); });
+  co_return named(std::move(r), "summarize", path);
 }
 
 // ── contents ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -444,17 +438,15 @@ result<tree_contents> contents(path_handle const& base, path_view path, walk_opt
 }
 
 task<result<tree_contents>> co_contents(path_handle const& base, path_view path, walk_options o, deadline d) {
-  result<tree_contents> r;
   stop_source both;
-  co_await on_thread([&](stop_token stop) noexcept {
+  co_return co_await on_thread([&](stop_token stop) noexcept {
     auto const pass_on = [&both]() noexcept { both.request_stop(); };
     stop_callback const first(stop, pass_on);
     stop_callback const second(o.stop, pass_on);
     walk_options with = o;
     with.stop = both.get_token();
-    r = contents(base, path, with, d);
+    return contents(base, path, with, d);
   });
-  co_return r;
 }
 
 } // namespace unio::fs
