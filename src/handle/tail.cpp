@@ -2,13 +2,12 @@
 
 #include "handle/names.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/remote.hpp"
 
 #include <unio/tail_handle.hpp>
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/inotify.h>
-#include <sys/vfs.h>
 
 namespace unio::inline v0_1 {
 
@@ -16,19 +15,9 @@ static_assert(sizeof(tail_handle) == 24);
 
 namespace {
 
-// Filesystems that other machines, or a program, write to without inotify(7) noticing.
-bool is_written_elsewhere(int fd) noexcept {
-  struct statfs s;
-  if (sys::fstatfs(fd, &s) < 0) return false;
-  for (long const type : {0x6969L /* NFS */, 0xfe534d42L /* SMB2 */, 0xff534d42L /* CIFS */,
-                          0x65735546L /* FUSE */, 0x01021997L /* 9p */, 0x00c36400L /* Ceph */})
-    if (static_cast<long>(s.f_type) == type) return true;
-  return false;
-}
-
 // A watch on the file, or a negative code.
 int watch(int file) noexcept {
-  if (is_written_elsewhere(file)) return -EOPNOTSUPP;
+  if (sys::lies_remote(file) == 1) return -EOPNOTSUPP; // a watch would not notice what others write
   int const fd = sys::above_standard(sys::inotify_init(IN_CLOEXEC | IN_NONBLOCK));
   if (fd < 0) return fd;
   detail::path_buffer name;

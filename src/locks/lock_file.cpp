@@ -6,11 +6,10 @@
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 #include "sys/ofd_lock.hpp"
+#include "sys/remote.hpp"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/uio.h>
-#include <sys/vfs.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -132,28 +131,6 @@ int check_magic(char const* found, char const* ours) noexcept {
 
 namespace {
 
-bool is_remote_type(std::int64_t type) noexcept {
-  constexpr std::int64_t cifs = 0xff534d42; // fs/smb/client/cifsfs.c
-  constexpr std::int64_t fuse = 0x65735546; // fs/fuse/inode.c
-  constexpr std::int64_t ceph = 0x00c36400; // include/linux/ceph/super.h
-  constexpr std::int64_t lustre = 0x0bd00bd0;
-  constexpr std::int64_t gfs2 = 0x01161970; // include/uapi/linux/gfs2_ondisk.h
-  constexpr std::int64_t ocfs2 = 0x7461636f;
-  for (std::int64_t const t :
-       {std::int64_t{NFS_SUPER_MAGIC}, std::int64_t{SMB_SUPER_MAGIC}, std::int64_t{SMB2_SUPER_MAGIC},
-        std::int64_t{V9FS_MAGIC}, std::int64_t{AFS_SUPER_MAGIC}, std::int64_t{CODA_SUPER_MAGIC}, cifs, fuse,
-        ceph, lustre, gfs2, ocfs2})
-    if ((type & 0xffffffff) == t) return true;
-  return false;
-}
-
-// 1, 0, or a negative errno.
-int lies_remote(int fd) noexcept {
-  struct statfs fs;
-  if (auto const e = sys::fstatfs(fd, &fs); e < 0) return static_cast<int>(e);
-  return is_remote_type(fs.f_type) ? 1 : 0;
-}
-
 bool is_own(struct stat const& s) noexcept { return s.st_uid == ::geteuid() || s.st_uid == 0; }
 
 // An attacker's path is examined before anything is opened for use: an O_PATH descriptor has no side effects.
@@ -261,7 +238,7 @@ int lock_file::opened() noexcept {
   generation_ = sys::fork_generation();
   struct stat s;
   if (auto const e = sys::fstat(fd_, &s); e < 0) return static_cast<int>(e);
-  int const remote = lies_remote(fd_);
+  int const remote = sys::lies_remote(fd_);
   if (remote < 0) return remote;
   device_ = s.st_dev;
   inode_ = s.st_ino;
@@ -293,7 +270,7 @@ result<lock_file> lock_file::open(path_handle const& base, path_view name, lock_
   int const anchor = base.is_open() ? base.native_handle() : AT_FDCWD;
   f.directory_ = sys::open_unshared(anchor, folder_path.text, O_PATH | O_DIRECTORY, 0);
   if (f.directory_ < 0) return to_error_code(f.directory_);
-  if (!w.may_be_remote && lies_remote(f.directory_) == 1)
+  if (!w.may_be_remote && sys::lies_remote(f.directory_) == 1)
     return std::error_code(EOPNOTSUPP, std::system_category());
   if (int const e = f.open_named(w.directory); e != 0) return to_error_code(e);
   if (int const e = f.opened(); e != 0) return to_error_code(e);

@@ -9,6 +9,9 @@
 
 #include <unio/unio.hpp>
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
 namespace {
 
 using namespace test;
@@ -114,6 +117,26 @@ TEST_P(tail, closes_both_of_its_descriptors) {
     EXPECT_TRUE(other.close());
   }
   EXPECT_EQ(test::count_descriptors(), before);
+}
+
+TEST(tail_of, is_not_notified_on_filesystems_that_others_write_to) {
+  static long type; // of an entry of the table, which captures nothing
+  test::temporary_directory d;
+  append(d, "before\n");
+  test::replaced_calls calls;
+  calls->fstatfs = [](int fd, struct statfs* s) noexcept {
+    auto const r = unio::sys::kernel.fstatfs(fd, s);
+    s->f_type = type;
+    return r;
+  };
+  type = EXT4_SUPER_MAGIC;
+  EXPECT_TRUE(tail_handle::follow(d.handle(), "log").value().is_notified());
+  for (long const other : {NFS_SUPER_MAGIC, V9FS_MAGIC, AFS_SUPER_MAGIC}) {
+    type = other;
+    tail_handle t = tail_handle::follow(d.handle(), "log", tail_from::beginning).value();
+    EXPECT_FALSE(t.is_notified()) << other;
+    EXPECT_EQ(read_from(t), "before\n") << other;
+  }
 }
 
 TEST(tail_of, refuses_what_does_not_grow) {
