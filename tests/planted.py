@@ -222,6 +222,7 @@ LOCKS = [
         ("locks/memory_map.cpp", "static void step(char const* name) noexcept { hooks::step(name); }",
          "static void step(char const* name) noexcept { hooks::step(name); }\n"
          "  static bool defect(char const* id) noexcept { return hooks::defect(id); }"),
+        ("locks/lock_bytes.cpp", '#include "sys/descriptors.hpp"', '#include "locks/hooks.hpp"\n#include "sys/descriptors.hpp"'),
         ("locks/shared_fs_mutex.cpp", '#include "sys/due.hpp"', '#include "locks/hooks.hpp"\n#include "sys/due.hpp"')]),
     ("L1", "crash/lock_crash_test.cpp", [
         ("locks/lock_file.cpp", '  hooks::step("join.in_use");',
@@ -231,11 +232,11 @@ LOCKS = [
          "first[kept].exclusive |= first[i].exclusive;\n"
          '      if (hooks::defect("L2")) break; // forgets the others')]),
     ("L3", "crash/lock_crash_test.cpp", [
-        ("locks/lock_file.cpp", "  bool const sleeps = how.due_ns ==",
+        ("locks/lock_bytes.cpp", "  bool const sleeps = how.due_ns ==",
          '  if (hooks::defect("L3") && how.never()) return lock(fd, at, kind);\n  bool const sleeps = how.due_ns ==')]),
     ("L4", "crash/lock_crash_test.cpp", [
-        ("locks/lock_file.cpp", "deadline::forever && !how.spin;", 'deadline::forever && !how.spin && !hooks::defect("L4");'),
-        ("locks/lock_file.cpp", "if (e != -EAGAIN) return e;\n    if (sleeps)",
+        ("locks/lock_bytes.cpp", "deadline::forever && !how.spin;", 'deadline::forever && !how.spin && !hooks::defect("L4");'),
+        ("locks/lock_bytes.cpp", "if (e != -EAGAIN) return e;\n    if (sleeps)",
          'if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;\n    if (sleeps)')]),
     ("L5", "crash/lock_crash_test.cpp", [
         ("locks/atomic_append.cpp", "  held.words[0] = static_cast<std::uint64_t>(r.fd);",
