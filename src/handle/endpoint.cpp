@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>

@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 
 #include <csignal>
-#include <ctime>
 #include <mutex>
 
 namespace unio::inline v0_1::detail {

@@ -14,10 +14,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <limits>
-#include <utility>
 
 namespace unio::inline v0_1 {
 

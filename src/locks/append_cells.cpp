@@ -2,8 +2,6 @@
 
 #include "locks/append_cells.hpp"
 
-#include <cstring>
-
 namespace unio::inline v0_1::fs::append_layout {
 
 int was_cut_off(int fd, std::uint64_t size) noexcept {

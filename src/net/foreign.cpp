@@ -27,7 +27,6 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
