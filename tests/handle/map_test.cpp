@@ -2,10 +2,7 @@
 
 #include "support/calls.hpp"
 #include "support/child.hpp"
-#include "support/coroutine.hpp"
-#include "support/drivers.hpp"
 #include "support/posix.hpp"
-#include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
@@ -156,36 +153,6 @@ TEST(map_handle, is_moved_with_its_memory) {
   EXPECT_EQ(b.length(), 2 * page);
   b.close();
   EXPECT_FALSE(b);
-}
-
-test::coroutine make_durable(map_handle& m, bool& done) {
-  auto const advised = co_await m.co_advise(0, 0, unio::access_advice::will_need);
-  auto const r = co_await m.co_barrier(0, 0);
-  done = advised.has_value() && r.has_value();
-}
-
-TEST(map_handle, is_made_durable_in_every_style) {
-  test::temporary_directory const d;
-  d.write("a", std::string(3 * page, 'a'));
-  map_handle m = map_handle::section(open(d, "a"), 0, 0, map_access::write).value();
-  for (auto const& driver : test::available_drivers()) {
-    auto const on = test::make_multiplexer(driver.c_str()).value();
-    m.set_multiplexer(on.get());
-    EXPECT_TRUE(m.barrier(0, 0));
-    EXPECT_EQ(m.try_barrier(0, 0).error(), unio::condition::would_block);
-    EXPECT_TRUE(m.try_barrier_for(page, page, 10s));
-    EXPECT_EQ(m.barrier(0, 4 * page).error().value(), EINVAL);
-    bool done = false;
-    test::coroutine c = make_durable(m, done);
-    while (!c.done()) (void)on->try_run_for(1s);
-    EXPECT_TRUE(done);
-    test::watched op{unio::atomic_async_map_barrier(m, 0, 0)};
-    (void)on->try_run();
-    std::thread([&] { op.start(); }).join();
-    while (!op.finished()) (void)on->try_run_for(1s);
-    EXPECT_FALSE(op.error);
-    m.set_multiplexer(nullptr);
-  }
 }
 
 TEST(map_handle, reports_what_the_device_says) {

@@ -1,4 +1,4 @@
-// Rows of the table of operations for the length and the space of files, and for tee.
+// Rows of the table of operations for the length and the space of files, for maps, and for tee.
 
 #include "op/rows.hpp"
 #include "support/ends.hpp"
@@ -6,6 +6,7 @@
 #include "support/spellings.hpp"
 #include "support/test.hpp"
 
+#include <unio/map_handle.hpp>
 #include <unio/unio.hpp>
 
 namespace {
@@ -136,6 +137,34 @@ struct clone_to_a_pipe : on_file {
   static ending reduce(sender::result_type r) { return r.has_value() ? ending{} : failure(r.error()); }
 };
 
+// ---- maps -------------------------------------------------------------------------------------------------
+
+struct on_map : on_file {
+  unio::map_handle map;
+  on_map(io_multiplexer* m, script s) : on_file(m, s) {
+    map = unio::map_handle::section(file, 0, 0, unio::map_access::write).value();
+    map.set_multiplexer(m);
+  }
+};
+
+struct map_barrier : on_map {
+  using on_map::on_map;
+  UNIO_SPELLINGS(async_map_barrier, map, barrier, 0, 0)
+};
+
+struct map_barrier_too_far : on_map {
+  static constexpr bool zero_is_enough = true;
+  static ending value() { return failure(EINVAL); }
+  using on_map::on_map;
+  UNIO_SPELLINGS(async_map_barrier, map, barrier, 0, 1U << 20)
+};
+
+template <unio::access_advice What> struct map_advise : on_map {
+  static constexpr bool zero_is_enough = advise<What>::zero_is_enough;
+  using on_map::on_map;
+  UNIO_SPELLINGS(async_map_advise, map, advise, 0, 0, What)
+};
+
 // ---- tee --------------------------------------------------------------------------------------------------
 
 struct tee_pipes : fixture {
@@ -174,5 +203,9 @@ std::vector<test::row> test::file_rows() {
           row_of<extents>("extents"),
           row_of<clone_extents>("clone_extents"),
           row_of<clone_to_a_pipe>("clone_extents_to_a_pipe"),
+          row_of<map_barrier>("map_barrier"),
+          row_of<map_barrier_too_far>("map_barrier_too_far"),
+          row_of<map_advise<access_advice::random>>("map_advise_random"),
+          row_of<map_advise<access_advice::will_need>>("map_advise_will_need"),
           row_of<tee_pipes>("tee")};
 }
