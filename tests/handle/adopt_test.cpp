@@ -2,6 +2,7 @@
 // is in handle_test.cpp, datagram_test.cpp and listening_datagram_test.cpp.
 
 #include "support/child.hpp"
+#include "support/descriptors.hpp"
 #include "support/drivers.hpp"
 #include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
@@ -18,9 +19,6 @@
 namespace {
 
 using namespace test;
-
-bool is_close_on_exec(int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
-bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 
 // Descriptors as another library makes them: they block, and a child would inherit them.
 struct foreign {

@@ -1,6 +1,7 @@
 // datagram_handle.hpp, datagram.hpp: sockets for datagrams, their names and options. What travels over them
 // is in kernel/datagram_test.cpp and in the table of operations.
 
+#include "support/descriptors.hpp"
 #include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
@@ -12,13 +13,6 @@
 namespace {
 
 using namespace test;
-
-int option(unio::handle const& h, int level, int name) {
-  int value = -1;
-  socklen_t size = sizeof(value);
-  EXPECT_EQ(::getsockopt(h.native_handle(), level, name, &value, &size), 0);
-  return value;
-}
 
 std::string receive(datagram_handle& h) {
   char memory[64];
@@ -33,20 +27,20 @@ TEST(datagram, is_made_for_each_family) {
     auto const s = datagram_handle::create(f);
     ASSERT_TRUE(s) << s.error().code().message();
     EXPECT_EQ(s->kind(), unio::handle_kind::datagram_socket);
-    EXPECT_EQ(option(*s, SOL_SOCKET, SO_TYPE), SOCK_DGRAM);
-    EXPECT_NE(::fcntl(s->native_handle(), F_GETFD) & FD_CLOEXEC, 0);
+    EXPECT_EQ(in_kernel(*s, SOL_SOCKET, SO_TYPE), SOCK_DGRAM);
+    EXPECT_TRUE(is_close_on_exec(s->native_handle()));
     EXPECT_NE(::fcntl(s->native_handle(), F_GETFL) & O_NONBLOCK, 0);
   }
   auto const sequenced = datagram_handle::create(address_family::unix_path, {.sequenced = true});
-  EXPECT_EQ(option(*sequenced, SOL_SOCKET, SO_TYPE), SOCK_SEQPACKET);
+  EXPECT_EQ(in_kernel(*sequenced, SOL_SOCKET, SO_TYPE), SOCK_SEQPACKET);
   EXPECT_EQ(datagram_handle::create(address_family::unspecified).error().value(), EAFNOSUPPORT);
 }
 
 TEST(datagram, is_asked_for_what_its_options_say) {
   auto const plain = datagram_handle::create(address_family::ipv6).value();
-  EXPECT_EQ(option(plain, IPPROTO_IPV6, IPV6_V6ONLY), 1);
-  EXPECT_EQ(option(plain, IPPROTO_IPV6, IPV6_RECVPKTINFO), 0);
-  EXPECT_EQ(option(plain, IPPROTO_IPV6, IPV6_RECVERR), 0);
+  EXPECT_EQ(in_kernel(plain, IPPROTO_IPV6, IPV6_V6ONLY), 1);
+  EXPECT_EQ(in_kernel(plain, IPPROTO_IPV6, IPV6_RECVPKTINFO), 0);
+  EXPECT_EQ(in_kernel(plain, IPPROTO_IPV6, IPV6_RECVERR), 0);
   auto const all = datagram_handle::create(address_family::ipv6, {.destination = true,
                                                                   .ecn = true,
                                                                   .gro = true,
@@ -56,13 +50,13 @@ TEST(datagram, is_asked_for_what_its_options_say) {
                                                                   .reuse_port = true,
                                                                   .ipv6_only = false})
                        .value();
-  EXPECT_EQ(option(all, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+  EXPECT_EQ(in_kernel(all, IPPROTO_IPV6, IPV6_V6ONLY), 0);
   for (int const name : {IPV6_RECVPKTINFO, IPV6_RECVERR, IPV6_RECVTCLASS})
-    EXPECT_EQ(option(all, IPPROTO_IPV6, name), 1) << name;
+    EXPECT_EQ(in_kernel(all, IPPROTO_IPV6, name), 1) << name;
   for (int const name : {IP_PKTINFO, IP_RECVERR, IP_RECVTOS})
-    EXPECT_EQ(option(all, IPPROTO_IP, name), 1) << name;
+    EXPECT_EQ(in_kernel(all, IPPROTO_IP, name), 1) << name;
   for (int const name : {SO_REUSEADDR, SO_REUSEPORT, SO_TIMESTAMPNS})
-    EXPECT_EQ(option(all, SOL_SOCKET, name), 1) << name;
+    EXPECT_EQ(in_kernel(all, SOL_SOCKET, name), 1) << name;
 }
 
 TEST(datagram, tells_its_names) {
@@ -169,7 +163,7 @@ TEST(datagram, takes_options) {
   for (address_family const f : {address_family::ipv4, address_family::ipv6}) {
     auto s = datagram_handle::create(f).value();
     ASSERT_TRUE(s.broadcast(true));
-    EXPECT_EQ(option(s, SOL_SOCKET, SO_BROADCAST), 1);
+    EXPECT_EQ(in_kernel(s, SOL_SOCKET, SO_BROADCAST), 1);
     ASSERT_TRUE(s.send_buffer(20'000));
     EXPECT_GE(s.send_buffer().value(), 20'000);
     ASSERT_TRUE(s.receive_buffer(30'000));
@@ -177,13 +171,13 @@ TEST(datagram, takes_options) {
     bool const six = f == address_family::ipv6;
     int const level = six ? IPPROTO_IPV6 : IPPROTO_IP;
     ASSERT_TRUE(s.traffic_class(0x20));
-    EXPECT_EQ(option(s, level, six ? IPV6_TCLASS : IP_TOS), 0x20);
+    EXPECT_EQ(in_kernel(s, level, six ? IPV6_TCLASS : IP_TOS), 0x20);
     ASSERT_TRUE(s.hop_limit(7));
-    EXPECT_EQ(option(s, level, six ? IPV6_UNICAST_HOPS : IP_TTL), 7);
+    EXPECT_EQ(in_kernel(s, level, six ? IPV6_UNICAST_HOPS : IP_TTL), 7);
     ASSERT_TRUE(s.multicast_hops(3));
-    EXPECT_EQ(option(s, level, six ? IPV6_MULTICAST_HOPS : IP_MULTICAST_TTL), 3);
+    EXPECT_EQ(in_kernel(s, level, six ? IPV6_MULTICAST_HOPS : IP_MULTICAST_TTL), 3);
     ASSERT_TRUE(s.multicast_loop(false));
-    EXPECT_EQ(option(s, level, six ? IPV6_MULTICAST_LOOP : IP_MULTICAST_LOOP), 0);
+    EXPECT_EQ(in_kernel(s, level, six ? IPV6_MULTICAST_LOOP : IP_MULTICAST_LOOP), 0);
   }
 }
 
@@ -191,16 +185,16 @@ TEST(datagram, discovers_the_mtu_of_its_path_as_it_is_told) {
   using path_mtu = datagram_handle::path_mtu;
   auto six = datagram_handle::create(address_family::ipv6, {.ipv6_only = false}).value();
   ASSERT_TRUE(six.path_mtu_discovery(path_mtu::probe));
-  EXPECT_EQ(option(six, IPPROTO_IPV6, IPV6_MTU_DISCOVER), IPV6_PMTUDISC_PROBE);
-  EXPECT_EQ(option(six, IPPROTO_IPV6, IPV6_DONTFRAG), 1);
-  EXPECT_EQ(option(six, IPPROTO_IP, IP_MTU_DISCOVER), IP_PMTUDISC_PROBE);
+  EXPECT_EQ(in_kernel(six, IPPROTO_IPV6, IPV6_MTU_DISCOVER), IPV6_PMTUDISC_PROBE);
+  EXPECT_EQ(in_kernel(six, IPPROTO_IPV6, IPV6_DONTFRAG), 1);
+  EXPECT_EQ(in_kernel(six, IPPROTO_IP, IP_MTU_DISCOVER), IP_PMTUDISC_PROBE);
   ASSERT_TRUE(six.path_mtu_discovery(path_mtu::by_route));
-  EXPECT_EQ(option(six, IPPROTO_IPV6, IPV6_DONTFRAG), 0);
+  EXPECT_EQ(in_kernel(six, IPPROTO_IPV6, IPV6_DONTFRAG), 0);
   auto four = datagram_handle::create(address_family::ipv4).value();
   ASSERT_TRUE(four.path_mtu_discovery(path_mtu::refuse));
-  EXPECT_EQ(option(four, IPPROTO_IP, IP_MTU_DISCOVER), IP_PMTUDISC_DO);
+  EXPECT_EQ(in_kernel(four, IPPROTO_IP, IP_MTU_DISCOVER), IP_PMTUDISC_DO);
   ASSERT_TRUE(four.path_mtu_discovery(path_mtu::fragment));
-  EXPECT_EQ(option(four, IPPROTO_IP, IP_MTU_DISCOVER), IP_PMTUDISC_DONT);
+  EXPECT_EQ(in_kernel(four, IPPROTO_IP, IP_MTU_DISCOVER), IP_PMTUDISC_DONT);
   EXPECT_EQ(four.known_path_mtu().error().value(), ENOTCONN);
   auto const connected = datagram_handle::connected_to(endpoint::ipv4_loopback(9)).value();
   EXPECT_GE(connected.known_path_mtu().value(), 1500);
@@ -260,7 +254,7 @@ TEST(datagram, is_adopted_and_a_stream_is_not) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), 0);
   auto first = datagram_handle::adopt(fds[0]).value();
   auto second = datagram_handle::adopt(fds[1]).value();
-  EXPECT_NE(::fcntl(first.native_handle(), F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_TRUE(is_close_on_exec(first.native_handle()));
   EXPECT_NE(::fcntl(first.native_handle(), F_GETFL) & O_NONBLOCK, 0);
   ASSERT_TRUE(first.send_to({}, unio::const_buffer("x", 1)));
   EXPECT_EQ(receive(second), "x");

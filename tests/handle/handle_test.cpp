@@ -1,6 +1,7 @@
 // handle.hpp: which handle owns a descriptor, and that it never is 0, 1 or 2 nor inherited.
 
 #include "support/child.hpp"
+#include "support/descriptors.hpp"
 #include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
@@ -12,8 +13,6 @@ namespace {
 
 using namespace test;
 
-bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
-bool is_close_on_exec(int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
 bool is_nonblocking(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
 
 TEST(handle, is_closed_unless_opened) {

@@ -4,6 +4,7 @@
 // program again, and one has systemd-socket-activate do it.
 
 #include "support/child.hpp"
+#include "support/descriptors.hpp"
 #include "support/posix.hpp"
 #include "support/test.hpp"
 
@@ -31,8 +32,6 @@ bool is_said() {
   return std::getenv("LISTEN_PID") != nullptr || std::getenv("LISTEN_FDS") != nullptr ||
          std::getenv("LISTEN_FDNAMES") != nullptr;
 }
-
-bool is_close_on_exec(int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
 
 struct passed {
   listening_socket_handle listener = listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();

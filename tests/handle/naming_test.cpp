@@ -1,5 +1,6 @@
 // naming.hpp, symlink_handle.hpp: names that are made, changed and removed, also those of what is open.
 
+#include "support/descriptors.hpp"
 #include "support/failing_calls.hpp"
 #include "support/filesystems.hpp"
 #include "support/posix.hpp"
@@ -14,11 +15,6 @@ namespace {
 
 using namespace test;
 using unio::file_handle;
-
-std::ptrdiff_t descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                       std::filesystem::directory_iterator());
-}
 
 class naming_on : public test::on_each_filesystem {};
 
@@ -250,7 +246,7 @@ TEST(naming, that_fails_half_way_says_why_and_leaks_nothing) {
   unio::path_handle const& in = directory.handle();
   directory.write("a", "text");
   file_handle f = unio::file(in, "a").value();
-  std::ptrdiff_t const before = descriptors();
+  std::ptrdiff_t const before = count_descriptors();
   test::failing_calls calls;
   auto const fails = [&]<auto Entry>(auto operation, auto restore) {
     for (int const error : {EIO, EACCES, ENOMEM, EPERM, ENAMETOOLONG}) {
@@ -284,11 +280,11 @@ TEST(naming, that_fails_half_way_says_why_and_leaks_nothing) {
         (void)f.close();
         f = unio::file(in, "a").value();
       });
-  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(count_descriptors(), before);
   auto const make = [&] { return unio::make_symlink(in, "link", "t", relink_mode::replace); };
   fails.operator()<&table::symlinkat>(make, nothing);
   fails.operator()<&table::renameat>(make, nothing);
-  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(count_descriptors(), before);
 }
 
 // Somebody renames directories above it all the time: it is this file that is renamed and removed, or none.

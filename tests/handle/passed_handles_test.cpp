@@ -1,6 +1,7 @@
 // passed_handles.hpp: descriptors that travel over Unix sockets, and credentials.
 
 #include "support/child.hpp"
+#include "support/descriptors.hpp"
 #include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
@@ -11,11 +12,6 @@
 namespace {
 
 using namespace test;
-
-std::ptrdiff_t count_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                       std::filesystem::directory_iterator());
-}
 
 // Sends one byte with `n` duplicates of standard input, and whatever else is asked for, without unio.
 void send_many(int socket, std::size_t n) {
@@ -70,7 +66,7 @@ TEST(passed_handles, are_taken_one_by_one_as_what_they_are) {
   ASSERT_TRUE(writer.write(unio::const_buffer("!", 1)));
   EXPECT_EQ(pipe.reader.read(unio::mutable_buffer(memory), 10s).bytes_transferred(), 1U);
   int const reader = handles.release(2);
-  EXPECT_NE(::fcntl(reader, F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_TRUE(is_close_on_exec(reader));
   EXPECT_EQ(::close(reader), 0);
 }
 
@@ -243,7 +239,7 @@ TEST(credentials, give_a_handle_of_the_process) {
   ASSERT_TRUE(me) << me.error().message();
   EXPECT_EQ(me->id(), ::getpid());
   EXPECT_GT(me->native_handle(), 2);
-  EXPECT_NE(::fcntl(me->native_handle(), F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_TRUE(is_close_on_exec(me->native_handle()));
 
   // A child connects, and lives until it is told to end.
   unio::endpoint const at = unio::endpoint::unix_path("@unio-process-" + std::to_string(::getpid())).value();

@@ -1,6 +1,7 @@
 // path_handle.hpp: names that lead nowhere outside of a directory, cached names, temporary directories. What
 // is resolved beneath is so by the kernel, and without openat2(2) part by part: the same tests for both.
 
+#include "support/descriptors.hpp"
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/filesystems.hpp"
@@ -18,11 +19,6 @@ namespace {
 using namespace test;
 using flag = unio::handle::flag;
 using unio::file_handle;
-
-std::ptrdiff_t descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                       std::filesystem::directory_iterator());
-}
 
 /// By the kernel, or without the call.
 class beneath : public ::testing::TestWithParam<int> {
@@ -57,7 +53,7 @@ class beneath : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(beneath, opens_what_is_there) {
-  std::ptrdiff_t const before = descriptors();
+  std::ptrdiff_t const before = count_descriptors();
   for (char const* const name : {"file", "./file", "a/../file", "a/b/../../file", "link", "a/up", "to-a/file",
                                  "to-a/b/../file", "a//file"})
     EXPECT_EQ(open(name), 0) << name;
@@ -67,11 +63,11 @@ TEST_P(beneath, opens_what_is_there) {
   EXPECT_EQ(open("file/"), ENOTDIR);
   EXPECT_EQ(open("loop"), ELOOP);
   EXPECT_EQ(open(""), ENOENT);
-  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(count_descriptors(), before);
 }
 
 TEST_P(beneath, leads_nowhere_else) {
-  std::ptrdiff_t const before = descriptors();
+  std::ptrdiff_t const before = count_descriptors();
   for (char const* const name : {"..", "../outside/secret", "a/../../outside/secret", "a/out", "absolute",
                                  "/etc/passwd", "to-a/out", "a/b/../../../tree/file"})
     EXPECT_EQ(open(name), EXDEV) << name;
@@ -80,7 +76,7 @@ TEST_P(beneath, leads_nowhere_else) {
   EXPECT_EQ(open("../new", flag::beneath, mode::write, creation::if_needed), EXDEV);
   EXPECT_EQ(open("a/out", flag::beneath, mode::write, creation::truncate_existing), EXDEV);
   EXPECT_EQ(directory_.read("outside/secret"), "secret");
-  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(count_descriptors(), before);
 }
 
 TEST_P(beneath, creates_in_every_way) {
@@ -128,10 +124,10 @@ TEST_P(beneath, goes_deep) {
   std::string back;
   for (int i = 0; i != 40; ++i) back += "../";
   EXPECT_EQ(open(deep + back + "new", flag::beneath, mode::write, creation::if_needed), 0);
-  std::ptrdiff_t const before = descriptors();
+  std::ptrdiff_t const before = count_descriptors();
   for (int i = 0; i != 61; ++i) back += "../";
   EXPECT_EQ(open(deep + back + "file"), EXDEV);
-  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(count_descriptors(), before);
 }
 
 // A directory and a link to the outside change places all the time: what is opened is always inside.
@@ -197,7 +193,7 @@ TEST(resolve, that_fails_under_way_says_why_and_leaks_nothing) {
     return file_handle::file(directory.handle(), "link/b/../b/c", mode::read, creation::open_existing,
                              caching::all, flag::beneath | flag::same_mount);
   };
-  std::ptrdiff_t const before = descriptors();
+  std::ptrdiff_t const before = count_descriptors();
   for (int const error : {EIO, EACCES, EMFILE})
     for (int entry = 0; entry != 3; ++entry)
       for (int at = 1;; ++at) {
@@ -217,7 +213,7 @@ TEST(resolve, that_fails_under_way_says_why_and_leaks_nothing) {
           EXPECT_EQ(r.error().value(), error);
         }
       }
-  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(count_descriptors(), before);
 }
 
 class cached_on : public test::on_each_driver {};

@@ -1,5 +1,6 @@
 // socket_options.hpp: each option of a socket, set and read back, and what is said where it cannot be.
 
+#include "support/descriptors.hpp"
 #include "support/posix.hpp"
 #include "support/test.hpp"
 
@@ -12,13 +13,6 @@ namespace {
 using namespace test;
 using std::chrono::microseconds;
 namespace option = unio::option;
-
-int in_kernel(unio::handle const& h, int level, int name) {
-  int value = -1;
-  socklen_t size = sizeof(value);
-  EXPECT_EQ(::getsockopt(h.native_handle(), level, name, &value, &size), 0) << std::strerror(errno);
-  return value;
-}
 
 // One option: what is set, and the number that the kernel has then.
 template <class T> struct one {

@@ -1,5 +1,6 @@
 // socket_handle.hpp: sockets, their names and options.
 
+#include "support/descriptors.hpp"
 #include "support/failing_calls.hpp"
 #include "support/posix.hpp"
 #include "support/receivers.hpp"
@@ -15,20 +16,13 @@ namespace {
 
 using namespace test;
 
-int option(unio::handle const& h, int level, int name) {
-  int value = -1;
-  socklen_t size = sizeof(value);
-  EXPECT_EQ(::getsockopt(h.native_handle(), level, name, &value, &size), 0);
-  return value;
-}
-
 TEST(socket, is_made_for_each_family) {
   for (address_family const f : {address_family::ipv4, address_family::ipv6, address_family::unix_path}) {
     unio::result<socket_handle> const s = socket_handle::create(f);
     if (!s && s.error() == std::errc::address_family_not_supported) continue; // IPv6 may be switched off
     ASSERT_TRUE(s);
     EXPECT_EQ(s->kind(), unio::handle_kind::stream_socket);
-    EXPECT_EQ(option(*s, SOL_SOCKET, SO_TYPE), SOCK_STREAM);
+    EXPECT_EQ(in_kernel(*s, SOL_SOCKET, SO_TYPE), SOCK_STREAM);
   }
   EXPECT_EQ(socket_handle::create(address_family::unspecified).error().value(), EAFNOSUPPORT);
 }
@@ -73,9 +67,9 @@ TEST(socket_pair, is_connected_to_itself) {
 TEST(socket, has_short_forms_of_frequent_options) {
   socket_handle s = socket_handle::create(address_family::ipv4).value();
   ASSERT_TRUE(s.no_delay(true));
-  EXPECT_NE(option(s, IPPROTO_TCP, TCP_NODELAY), 0);
+  EXPECT_NE(in_kernel(s, IPPROTO_TCP, TCP_NODELAY), 0);
   ASSERT_TRUE(s.keep_alive(true));
-  EXPECT_NE(option(s, SOL_SOCKET, SO_KEEPALIVE), 0);
+  EXPECT_NE(in_kernel(s, SOL_SOCKET, SO_KEEPALIVE), 0);
   ASSERT_TRUE(s.linger(3));
   EXPECT_EQ(s.get(unio::option::linger).value(), 3s);
   ASSERT_TRUE(s.linger(-1));
@@ -148,9 +142,9 @@ TEST(listen, tells_the_port_that_was_chosen) {
   endpoint const at = l.local_endpoint().value();
   EXPECT_EQ(at.family(), address_family::ipv4);
   EXPECT_NE(at.port(), 0);
-  EXPECT_NE(option(l, SOL_SOCKET, SO_ACCEPTCONN), 0);
-  EXPECT_NE(option(l, SOL_SOCKET, SO_REUSEADDR), 0);
-  EXPECT_EQ(option(l, SOL_SOCKET, SO_REUSEPORT), 0);
+  EXPECT_NE(in_kernel(l, SOL_SOCKET, SO_ACCEPTCONN), 0);
+  EXPECT_NE(in_kernel(l, SOL_SOCKET, SO_REUSEADDR), 0);
+  EXPECT_EQ(in_kernel(l, SOL_SOCKET, SO_REUSEPORT), 0);
   EXPECT_EQ(listening_socket_handle::listen(at).error().value(), EADDRINUSE);
 }
 
@@ -242,10 +236,10 @@ TEST(listen, in_a_group_shares_the_connections_to_one_address) {
 TEST(listen, on_ipv6_takes_no_ipv4_unless_told_to) {
   unio::result<listening_socket_handle> const l = listening_socket_handle::listen(endpoint::ipv6_loopback(0));
   if (!l) GTEST_SKIP() << "no IPv6 here: " << l.error().message();
-  EXPECT_NE(option(*l, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+  EXPECT_NE(in_kernel(*l, IPPROTO_IPV6, IPV6_V6ONLY), 0);
   listening_socket_handle const both =
       listening_socket_handle::listen(endpoint::ipv6_any(0), {.ipv6_only = false}).value();
-  EXPECT_EQ(option(both, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+  EXPECT_EQ(in_kernel(both, IPPROTO_IPV6, IPV6_V6ONLY), 0);
 }
 
 TEST(listen, on_a_unix_path_needs_one_that_does_not_exist) {
@@ -407,7 +401,7 @@ TEST(adopt, of_one_kind_of_socket_refuses_all_others) {
   for (int const fd : {datagrams, packets, pipe[0], pipe[1], event, file}) ::close(fd);
 
   listening_socket_handle l = listening_socket_handle::adopt(listening).value();
-  EXPECT_NE(::fcntl(l.native_handle(), F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_TRUE(is_close_on_exec(l.native_handle()));
   EXPECT_NE(::fcntl(l.native_handle(), F_GETFL) & O_NONBLOCK, 0);
   socket_handle s = socket_handle::adopt(stream).value();
   ASSERT_TRUE(s.connect(endpoint::ipv4_loopback(l.local_endpoint().value().port()), 10s));

@@ -4,19 +4,16 @@
 // The drivers' remains (src/driver/remains.hpp) are what they find: no test here reads freed memory, so that
 // sanitizers say nothing.
 
+#include "support/descriptors.hpp"
 #include "support/drivers.hpp"
 #include "support/receivers.hpp"
 #include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <fcntl.h>
-
 namespace {
 
 using namespace test;
-
-bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 
 class destroyed_multiplexer : public test::on_each_driver {
  protected:

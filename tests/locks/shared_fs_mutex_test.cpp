@@ -6,6 +6,7 @@
 #include "locks/map_layout.hpp"
 #include "locks/ranges_layout.hpp"
 #include "support/calls.hpp"
+#include "support/descriptors.hpp"
 #include "support/file_size.hpp"
 #include "support/posix.hpp"
 #include "support/process.hpp"
@@ -805,18 +806,14 @@ TEST_P(shared_fs_mutex_, keeps_its_locks_when_other_descriptors_of_the_inode_are
 }
 
 TEST_P(shared_fs_mutex_, leaves_no_descriptor_open) {
-  auto const count = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                         std::filesystem::directory_iterator());
-  };
-  auto const before = count();
+  auto const before = test::count_descriptors();
   {
     auto const m = open();
     auto const held = m->lock(std::array{a, b}).value();
     EXPECT_FALSE(m->try_lock(a).has_value());
     auto const more = m->lock(entity(100)).value();
   }
-  EXPECT_EQ(count(), before);
+  EXPECT_EQ(test::count_descriptors(), before);
 }
 
 template <class Mutex> bool works_or_says_why(std::string const& path) {

@@ -24,12 +24,11 @@
 #pragma once
 
 #include "support/coroutine.hpp"
+#include "support/descriptors.hpp"
 #include "support/test.hpp"
 
 #include <unio/unio.hpp>
 
-#include <filesystem>
-#include <iterator>
 #include <ostream>
 
 namespace test {
@@ -169,11 +168,6 @@ template <class F, class Result> ending ending_of(F& f, Result&& r) {
   } else {
     return f.reduce(std::move(r));
   }
-}
-
-inline std::ptrdiff_t count_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                       std::filesystem::directory_iterator());
 }
 
 namespace detail {
