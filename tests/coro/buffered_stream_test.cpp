@@ -238,7 +238,7 @@ TEST(buffered_writer, is_byte_exact_for_every_size_of_memory_piece_and_transfer)
         unio::buffered_writer writer(s, mutable_buffer(place));
         for (std::size_t at = 0; at < 25; at += piece)
           ASSERT_TRUE(run_here(unio::co_write(writer, std::string_view(text).substr(at, piece))).has_value());
-        ASSERT_EQ(s.sink + std::string(text_of(writer.unwritten())), text);
+        ASSERT_EQ(s.sink + text_of(writer.unwritten()), text);
         ASSERT_TRUE(run_here(writer.co_flush()).has_value());
         ASSERT_EQ(s.sink, text);
       }
@@ -250,12 +250,12 @@ TEST(buffered_writer, keeps_what_could_not_be_written) {
   EXPECT_TRUE(run_here(unio::co_write(writer, std::string_view("abcdefgh"))).has_value())
       << "straight through: 2";
   // The first two bytes went straight to the stream, for they were as many as the memory; the rest waits.
-  std::string all = s.sink + std::string(text_of(writer.unwritten()));
+  std::string all = s.sink + text_of(writer.unwritten());
   EXPECT_EQ(all, "abcdefgh");
   io_result<void> const r = run_here(writer.co_flush());
   EXPECT_EQ(r.error(), broken);
   EXPECT_EQ(r.bytes_transferred(), 1U);
-  EXPECT_EQ(s.sink + std::string(text_of(writer.unwritten())), "abcdefgh");
+  EXPECT_EQ(s.sink + text_of(writer.unwritten()), "abcdefgh");
   EXPECT_TRUE(run_here(writer.co_flush()).has_value());
   EXPECT_EQ(s.sink, "abcdefgh");
 }
@@ -268,7 +268,7 @@ TEST(buffered_writer, that_cannot_flush_takes_none_of_the_next_piece) {
   EXPECT_EQ(r.error(), broken);
   std::size_t const taken = r.bytes_transferred();
   EXPECT_EQ(taken, 1U) << "what still fitted";
-  EXPECT_EQ(s.sink + std::string(text_of(writer.unwritten())), "abcd");
+  EXPECT_EQ(s.sink + text_of(writer.unwritten()), "abcd");
 }
 
 TEST(buffered_writer, that_is_stopped_while_flushing_goes_on_where_it_was) {

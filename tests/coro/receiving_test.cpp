@@ -3,14 +3,13 @@
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
 #include "support/test.hpp"
+#include "support/texts.hpp"
 
 #include <unio/unio.hpp>
 
 namespace {
 
 using namespace test;
-
-std::string text_of(lent_buffer const& b) { return {reinterpret_cast<char const*>(b.data()), b.size()}; }
 
 std::string letters(std::size_t n) {
   std::string s(n, 'a');

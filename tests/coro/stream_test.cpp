@@ -647,7 +647,7 @@ TEST(copy, tells_what_arrived_when_either_side_fails) {
     r = run_here(unio::co_copy(reader, refusing));
     EXPECT_EQ(r.error(), broken);
     EXPECT_EQ(r.bytes_transferred(), before + 2);
-    EXPECT_EQ(refusing.sink + std::string(text_of(reader.buffered())), text);
+    EXPECT_EQ(refusing.sink + text_of(reader.buffered()), text);
   }
   scripted from{.source = text}, to{.writes = {{0}}};
   EXPECT_EQ(run_here(unio::co_copy(from, to)).error(), std::errc::io_error);

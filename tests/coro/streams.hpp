@@ -4,6 +4,7 @@
 #pragma once
 
 #include "support/test.hpp"
+#include "support/texts.hpp"
 
 #include <unio/unio.hpp>
 
@@ -12,22 +13,6 @@ namespace test {
 inline unio::anonymous_pipe pipe() { return unio::pipe_handle::anonymous().value(); }
 
 inline std::error_code const broken{EPROTO, std::system_category()};
-
-inline std::string numbered(std::size_t n) {
-  std::string s(n, '\0');
-  for (std::size_t i = 0; i != n; ++i) s[i] = static_cast<char>('a' + (i * 7 + i / 26) % 26);
-  return s;
-}
-
-template <class Buffer> std::string text_of(unio::buffer_list<Buffer> const& list) {
-  std::string s;
-  for (Buffer const b : list) s.append(reinterpret_cast<char const*>(b.data()), b.size());
-  return s;
-}
-
-inline std::string_view text_of(const_buffer b) {
-  return {reinterpret_cast<char const*>(b.data()), b.size()};
-}
 
 // What runs here runs where it should.
 class here {

@@ -7,6 +7,7 @@
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
+#include "support/texts.hpp"
 
 #include <unio/unio.hpp>
 
@@ -15,8 +16,6 @@
 namespace {
 
 using namespace test;
-
-std::string text_of(lent_buffer const& b) { return {reinterpret_cast<char const*>(b.data()), b.size()}; }
 
 // ---- the pool alone ---------------------------------------------------------------------------------------
 

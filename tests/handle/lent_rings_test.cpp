@@ -5,6 +5,7 @@
 #include "support/ends.hpp"
 #include "support/failing_calls.hpp"
 #include "support/test.hpp"
+#include "support/texts.hpp"
 #include "sys/multishot.hpp"
 
 #include <unio/unio.hpp>
@@ -16,8 +17,6 @@
 namespace {
 
 using namespace test;
-
-std::string text_of(lent_buffer const& b) { return {reinterpret_cast<char const*>(b.data()), b.size()}; }
 
 // What one operation brings.
 struct told {

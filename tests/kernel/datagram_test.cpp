@@ -10,6 +10,7 @@
 #include "support/kernel.hpp"
 #include "support/posix.hpp"
 #include "support/test.hpp"
+#include "support/texts.hpp"
 
 #include <unio/unio.hpp>
 
@@ -23,11 +24,6 @@ using namespace test;
 
 class kernel_datagram : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_datagram);
-
-std::string_view text_of(unio::mutable_buffers const& b) {
-  return {reinterpret_cast<char const*>(b.front().data()), b.bytes()};
-}
-std::string_view text_of(unio::const_buffer b) { return {reinterpret_cast<char const*>(b.data()), b.size()}; }
 
 datagram_handle bound(endpoint const& at, datagram_options o, unio::io_multiplexer* m) {
   datagram_handle h = datagram_handle::bind(at, o).value();

@@ -4,6 +4,7 @@
 #include "simulation/support.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
+#include "support/texts.hpp"
 
 #include <unio/deadline.hpp>
 #include <unio/file_handle.hpp>
@@ -22,9 +23,6 @@ bool is(std::error_code e, int number) { return e == std::error_code(number, std
 
 std::span<std::byte const> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
-}
-std::string text_of(std::vector<std::byte> const& bytes) {
-  return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
 }
 
 // A script of a hundred calls on four names and four handles, the same for the same number. Returns what it

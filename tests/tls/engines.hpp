@@ -3,6 +3,7 @@
 #pragma once
 
 #include "support/test.hpp"
+#include "support/texts.hpp"
 #include "tls/bytes.hpp"
 #include "tls/certificates.hpp"
 
@@ -11,12 +12,6 @@
 namespace test {
 
 using outcome = unio::tls_engine::outcome;
-
-inline std::string numbered(std::size_t n) {
-  std::string s(n, '\0');
-  for (std::size_t i = 0; i != n; ++i) s[i] = static_cast<char>('a' + (i * 7 + i / 26) % 26);
-  return s;
-}
 
 /// Moves at most `most` bytes of each. False: there were none.
 inline bool exchange(tls_engine& a, tls_engine& b, std::size_t most = static_cast<std::size_t>(-1)) {
