@@ -1,6 +1,7 @@
 // No allocation and no lock by when_all, when_all_succeed, when_any, timeout and task_group, once warm.
 
 #include "alloc/counting.hpp"
+#include "support/tasks.hpp"
 #include "support/test.hpp"
 
 #include <unio/run.hpp>
@@ -11,11 +12,6 @@ namespace {
 
 using namespace test;
 
-task<int> ready(int i) { co_return i; }
-task<int> later(int i) {
-  (co_await co_no_op()).value();
-  co_return i;
-}
 task<result<int>> result_later(int i) {
   (co_await co_no_op()).value();
   if (i == 0) co_return std::make_error_code(std::errc::io_error);

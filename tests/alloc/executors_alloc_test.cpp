@@ -2,6 +2,7 @@
 // lock no mutex once warm; counted on the threads of the pool as well.
 
 #include "alloc/counting.hpp"
+#include "support/tasks.hpp"
 #include "support/test.hpp"
 #include "support/work.hpp"
 
@@ -161,13 +162,6 @@ TEST_P(on_a_pool_of, a_task_that_goes_from_strand_to_strand_allocates_nothing) {
   });
   over.store(true, std::memory_order_release);
   until(ended, 1);
-}
-
-task<int> fibonacci(int n) {
-  co_await unio::co_fork();
-  if (n < 2) co_return n;
-  auto const [a, b] = co_await unio::when_all(fibonacci(n - 1), fibonacci(n - 2));
-  co_return a + b;
 }
 
 TEST_P(on_a_pool_of, ten_thousand_tasks_that_fork_and_join_allocate_nothing) {

@@ -4,6 +4,7 @@
 // In a program of its own, which replaces operator new and pthread_mutex_lock (counting.cpp).
 
 #include "alloc/rounds.hpp"
+#include "coro/waiting.hpp"
 #include "support/coroutine.hpp"
 #include "support/ends.hpp"
 #include "support/posix.hpp"
@@ -17,8 +18,6 @@
 namespace {
 
 using namespace test;
-
-std::unique_ptr<io_multiplexer> make() { return io_multiplexer::best_available(1).value(); }
 
 // ---- what is measured ------------------------------------------------------------------------------------
 
@@ -283,7 +282,7 @@ TYPED_TEST(free_of_cost, called) {
       expect_free("in vain", times_of<TypeParam>(),
                   [&] { return f.block(10us).error() == unio::condition::timed_out; });
   }
-  auto const m = make();
+  auto const m = make_multiplexer();
   TypeParam f(m.get());
   expect_free("on a multiplexer", times_of<TypeParam>(), [&] {
     f.ready();
@@ -294,7 +293,7 @@ TYPED_TEST(free_of_cost, called) {
 }
 
 TYPED_TEST(free_of_cost, polled) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   TypeParam f(m.get());
   expect_free("ready", times_of<TypeParam>(), [&] { return one_connected(f, *m, true, true); });
   if (TypeParam::waits)
@@ -302,7 +301,7 @@ TYPED_TEST(free_of_cost, polled) {
 }
 
 TYPED_TEST(free_of_cost, multiplexed) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   TypeParam f(m.get());
   expect_free("ready", times_of<TypeParam>(), [&] { return one_connected(f, *m, true, false); });
   if (TypeParam::waits)
@@ -310,7 +309,7 @@ TYPED_TEST(free_of_cost, multiplexed) {
 }
 
 TYPED_TEST(free_of_cost, atomic) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   TypeParam f(m.get());
   using sender = unio::detail::atomic_form<decltype(f.describe(10s))>;
   if constexpr (requires { sender(f.describe(10s)); }) {
@@ -327,7 +326,7 @@ TYPED_TEST(free_of_cost, atomic) {
 }
 
 TYPED_TEST(free_of_cost, awaited) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   for (bool const first_ready : {true, false}) {
     if (!first_ready && !TypeParam::waits) continue;
     TypeParam f(m.get());
@@ -396,7 +395,7 @@ class one_byte_at_a_time {
 };
 
 TEST(a_million_operations, cost_nothing_when_connected) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   one_byte_at_a_time p(m.get());
   bool fine = true;
   auto const one = [&] {
@@ -415,7 +414,7 @@ TEST(a_million_operations, cost_nothing_when_connected) {
 }
 
 TEST(a_million_operations, cost_nothing_when_awaited) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   one_byte_at_a_time p(m.get());
   costs spent;
   bool fine = true, ended = false;
@@ -454,7 +453,7 @@ TEST(a_million_operations, cost_nothing_when_called) {
 // ---- posting ---------------------------------------------------------------------------------------------
 
 TEST(post, of_a_work_item_costs_nothing) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   int ran = 0;
   auto w = test::call([&] { ++ran; });
   int n = 0;
@@ -486,7 +485,7 @@ TEST(counting, notices_a_lock) {
 }
 
 TEST(counting, notices_what_a_post_of_a_function_allocates) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   (void)m->try_run();
   costs const before = test::costs_so_far();
   (void)m->post([] {});

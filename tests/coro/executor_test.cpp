@@ -1,6 +1,7 @@
 // executor.hpp: what is an executor and what is not; any executor in two words; a coroutine resumes on its
 // executor, whatever it waits for and however that ends; executors of a program's own.
 
+#include "coro/waiting.hpp"
 #include "support/test.hpp"
 
 #include <unio/unio.hpp>
@@ -62,15 +63,13 @@ static_assert(!unio::is_executor<int> && !unio::is_executor<without_dispatch> &&
 static_assert(sizeof(executor_ref) == 2 * sizeof(void*));
 static_assert(std::is_trivially_copyable_v<executor_ref>);
 
-std::unique_ptr<io_multiplexer> make() { return io_multiplexer::best_available(1).value(); }
-
 TEST(executor_ref, is_none_by_default) {
   EXPECT_FALSE(executor_ref());
   EXPECT_TRUE(executor_ref(inline_executor()));
 }
 
 TEST(executor_ref, is_equal_where_the_executors_are_and_of_one_type) {
-  auto const a = make(), b = make();
+  auto const a = make_multiplexer(), b = make_multiplexer();
   auto const ea = a->executor(), copy = a->executor(), eb = b->executor();
   inline_executor const i, j;
   EXPECT_EQ(executor_ref(ea), executor_ref(ea));
@@ -87,7 +86,7 @@ TEST(executor_ref, is_equal_where_the_executors_are_and_of_one_type) {
 }
 
 TEST(executor_ref, passes_on_what_it_is_asked) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   auto const e = m->executor();
   executor_ref const ref(e);
   EXPECT_EQ(ref.multiplexer(), m.get());
@@ -215,7 +214,7 @@ TEST(executor, a_coroutine_resumes_on_its_own_whatever_it_awaited) {
 }
 
 TEST(executor, of_a_program_is_asked_where_a_coroutine_goes_on) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   marking<multiplexer_executor>::state counts;
   marking<multiplexer_executor> const e(m->executor(), counts);
   auto ends = unio::socket_handle::pair().value();

@@ -1,6 +1,7 @@
 // strand.hpp: one at a time, in order, on whatever executor; where dispatch continues at once; strands inside
 // of strands; taking back; the end of what it runs on.
 
+#include "coro/waiting.hpp"
 #include "support/test.hpp"
 #include "support/work.hpp"
 
@@ -17,8 +18,6 @@ static_assert(unio::is_executor<strand<strand<unio::inline_executor>>>);
 static_assert(sizeof(strand<unio::multiplexer_executor>) == sizeof(void*));
 static_assert(std::same_as<decltype(strand{std::declval<thread_pool&>().executor()}),
                            strand<thread_pool::executor_type>>);
-
-std::unique_ptr<io_multiplexer> make() { return io_multiplexer::best_available(1).value(); }
 
 void run_all(io_multiplexer& m) {
   while (m.run().value() > 0) {
@@ -52,7 +51,7 @@ struct adding : unio::work {
 // ---- happy ------------------------------------------------------------------------------------------------
 
 TEST(strand, copies_are_equal_and_two_strands_are_not) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   strand const a{m->executor()};
   strand const copy = a;
   strand b{m->executor()};
@@ -65,7 +64,7 @@ TEST(strand, copies_are_equal_and_two_strands_are_not) {
 }
 
 TEST(strand, runs_what_was_posted_in_its_order_and_not_inside_of_post) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   strand const s{m->executor()};
   std::vector<int> order;
   auto one = [&](int i) { return call([&order, i] { order.push_back(i); }); };
@@ -79,7 +78,7 @@ TEST(strand, runs_what_was_posted_in_its_order_and_not_inside_of_post) {
 }
 
 TEST(strand, what_is_posted_from_inside_runs_after_what_waits) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   strand const s{m->executor()};
   std::vector<int> order;
   auto last = call([&] { order.push_back(3); });
@@ -98,7 +97,7 @@ TEST(strand, what_is_posted_from_inside_runs_after_what_waits) {
 }
 
 TEST(strand, dispatch_goes_on_at_once_inside_and_posts_outside) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   strand const s{m->executor()}, other{m->executor()};
   int done = 0;
   struct probe {
@@ -122,7 +121,7 @@ TEST(strand, dispatch_goes_on_at_once_inside_and_posts_outside) {
 }
 
 TEST(strand, lets_its_executor_run_others_after_a_bounded_number) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   strand const s{m->executor()};
   std::vector<std::unique_ptr<adding>> many;
   counter c;
@@ -142,7 +141,7 @@ TEST(strand, lets_its_executor_run_others_after_a_bounded_number) {
 }
 
 TEST(strand, outlives_its_handles_while_something_waits) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   int ran = 0;
   auto w = call([&] { ++ran; });
   {
@@ -371,7 +370,7 @@ TEST(strand, run_on_goes_from_one_to_the_other_and_comes_back) {
 }
 
 TEST(strand, ping_pong_between_two_keeps_a_constant_stack) {
-  auto const m = make();
+  auto const m = make_multiplexer();
   strand const s{m->executor()};
   auto chain = [](int n) -> task<int> {
     int sum = 0;
@@ -437,9 +436,9 @@ TEST(strand, a_task_that_is_stopped_from_another_thread_resumes_on_it) {
 TEST(strand, what_is_taken_back_does_not_run_wherever_it_stands_in_the_queue) {
   std::mt19937 random(1);
   for (int round = 0; round != 1000; ++round) {
-    auto const m_owner = round % 100 == 0 ? make() : nullptr;
+    auto const m_owner = round % 100 == 0 ? make_multiplexer() : nullptr;
     static std::unique_ptr<io_multiplexer> m;
-    if (m_owner != nullptr || m == nullptr) m = make();
+    if (m_owner != nullptr || m == nullptr) m = make_multiplexer();
     strand const s{m->executor()};
     std::size_t const n = random() % 6;
     std::vector<int> ran, expected;
@@ -509,7 +508,7 @@ TEST(strand, whose_executor_ends_drops_what_waits) {
   auto a = w(), b = w();
   std::optional<strand<unio::multiplexer_executor>> s;
   {
-    auto const m = make();
+    auto const m = make_multiplexer();
     s.emplace(m->executor());
     s->post(a);
     s->post(b);
@@ -522,9 +521,9 @@ TEST(strand, whose_executor_ends_drops_what_waits) {
 TEST(strand, whose_executor_ends_destroys_the_tasks_that_wait_for_their_turn) {
   std::atomic<int> destroyed = 0;
   auto waits = [](std::unique_ptr<counts_destruction>) -> task<> { co_return; };
-  auto m = make();
+  auto m = make_multiplexer();
   strand const s{m->executor()};
-  auto other = make();
+  auto other = make_multiplexer();
   auto away = [](unio::multiplexer_executor there, std::atomic<int>& n) -> task<> {
     counts_destruction const local(n);
     auto nothing = []() -> task<> { co_return; };

@@ -1,6 +1,7 @@
 // unio/task_group.hpp: task_group.
 
 #include "support/other_thread.hpp"
+#include "support/tasks.hpp"
 #include "support/test.hpp"
 #include "support/work.hpp"
 #include "sys/sanitizer.hpp"
@@ -186,11 +187,7 @@ TEST(task_group, stops_its_tasks_when_it_is_asked_to) {
           EXPECT_EQ(stopped, 3);
         }
         task_group g(co_await this_coro::environment);
-        auto asks = [](stop_source& from) -> task<> {
-          (co_await co_no_op()).value();
-          from.request_stop();
-        };
-        g.start(asks(s));
+        g.start(asks_to_stop(s));
         co_await g.co_join();
         g.start(sleeps(stopped)); // the environment's stop came while nothing ran
         co_await g.co_join();
@@ -338,10 +335,7 @@ TEST(task_group, says_that_who_joined_it_was_stopped) {
         int stopped = 0;
         task_group g(co_await this_coro::environment);
         g.start(sleeps(stopped));
-        g.start([](stop_source& from) -> task<> {
-          (co_await co_no_op()).value();
-          from.request_stop();
-        }(s));
+        g.start(asks_to_stop(s));
         joined const j = co_await g.co_join();
         EXPECT_EQ(j.error(), condition::canceled);
         EXPECT_EQ(stopped, 1);

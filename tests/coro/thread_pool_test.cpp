@@ -2,6 +2,7 @@
 // stopping, joining and destroying with work queued, running and in flight; that a thread that sleeps is
 // woken.
 
+#include "support/tasks.hpp"
 #include "support/test.hpp"
 #include "support/work.hpp"
 
@@ -373,13 +374,6 @@ TEST(thread_pool, work_that_is_dropped_may_post) {
 }
 
 // ---- tasks that are spawned -------------------------------------------------------------------------------
-
-task<int> fibonacci(int n) {
-  co_await unio::co_fork();
-  if (n < 2) co_return n;
-  auto const [a, b] = co_await unio::when_all(fibonacci(n - 1), fibonacci(n - 2));
-  co_return a + b;
-}
 
 TEST_P(of, a_tree_of_tasks_that_fork_is_computed) {
   for (int round = 0; round != 3; ++round) EXPECT_EQ(unio::sync_wait(pool_.executor(), fibonacci(17)), 1597);

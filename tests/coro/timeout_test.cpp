@@ -1,6 +1,7 @@
 // unio/when.hpp: timeout and co_sleep.
 
 #include "coro/waiting.hpp"
+#include "support/tasks.hpp"
 #include "support/test.hpp"
 #include "support/work.hpp"
 
@@ -14,11 +15,6 @@ namespace {
 
 using namespace test;
 
-task<int> ready(int i) { co_return i; }
-task<int> later(int i) {
-  (co_await co_no_op()).value();
-  co_return i;
-}
 task<io_result<void>> sleeps() { co_return co_await co_sleep(1h); }
 task<int> throws_when_stopped() {
   (co_await co_sleep(1h)).value();
@@ -197,11 +193,7 @@ TEST(timeout, that_is_stopped_from_outside_is_no_timeout) {
   stop_source stop;
   run(
       [](stop_source& s) -> task<> {
-        auto asks = [](stop_source& from) -> task<> {
-          (co_await co_no_op()).value();
-          from.request_stop();
-        };
-        auto [r, q] = co_await when_all(timeout(1h, sleeps()), timeout(1h, sleeps()), asks(s));
+        auto [r, q] = co_await when_all(timeout(1h, sleeps()), timeout(1h, sleeps()), asks_to_stop(s));
         EXPECT_EQ(r.error(), condition::canceled);
         EXPECT_EQ(q.error(), condition::canceled);
         io_result<void> const late = co_await timeout(1ms, sleeps());

@@ -3,6 +3,7 @@
 
 #include "coro/waiting.hpp"
 #include "support/other_thread.hpp"
+#include "support/tasks.hpp"
 #include "support/test.hpp"
 
 #include <unio/pipe_handle.hpp>
@@ -15,11 +16,6 @@ using namespace test;
 
 std::error_code const canceled(ECANCELED, std::system_category());
 
-task<int> ready(int i) { co_return i; }
-task<int> later(int i) {
-  (co_await co_no_op()).value();
-  co_return i;
-}
 task<> nothing_later() { (co_await co_no_op()).value(); }
 task<int> throws_later(char const* what) {
   (co_await co_no_op()).value();
@@ -168,12 +164,8 @@ TEST(when_all, passes_a_stop_on_to_all) {
   stop_source stop;
   run(
       [](stop_source& s) -> task<> {
-        auto asks = [](stop_source& from) -> task<> {
-          (co_await co_no_op()).value();
-          from.request_stop();
-        };
         auto const me = std::this_thread::get_id();
-        auto [a, b] = co_await when_all(until_stopped(), until_stopped(), asks(s));
+        auto [a, b] = co_await when_all(until_stopped(), until_stopped(), asks_to_stop(s));
         EXPECT_TRUE(a && b);
         EXPECT_EQ(std::this_thread::get_id(), me);
         auto [c] = co_await when_all(until_stopped()); // requested already
@@ -394,11 +386,8 @@ TEST(when_all_succeed, passes_a_stop_on_to_all) {
   run(
       [](stop_source& s) -> task<> {
         bool a = false, b = false;
-        auto asks = [](stop_source& from) -> task<> {
-          (co_await co_no_op()).value();
-          from.request_stop();
-        };
-        auto const r = co_await when_all_succeed(sleeps_until_stopped(a), sleeps_until_stopped(b), asks(s));
+        auto const r =
+            co_await when_all_succeed(sleeps_until_stopped(a), sleeps_until_stopped(b), asks_to_stop(s));
         EXPECT_TRUE(a && b);
         EXPECT_EQ(r.error(), condition::canceled);
       }(stop),
