@@ -1,13 +1,10 @@
 // A coroutine that waits for something elsewhere (unio/detail/away.hpp): in the executions that the memory
 // model allows, exactly one thread goes on with it, and that thread sees what was done elsewhere.
 
-#include "memory_model/checker.hpp"
+#include "memory_model/sound.hpp"
 
 #include <unio/detail/away.hpp>
 
-#include <gtest/gtest.h>
-
-#include <cstdio>
 #include <memory>
 #include <string_view>
 
@@ -78,12 +75,6 @@ report check(how what, void (*mutant)(operation&) = nullptr) {
       if (what == how::at_once && !queued) w.fail("it was resumed by nobody");
     });
   });
-}
-
-void expect_sound(report const& r) {
-  EXPECT_EQ(r.error, "") << r.how;
-  EXPECT_TRUE(r.is_complete);
-  std::printf("[ executed ] %llu executions\n", static_cast<unsigned long long>(r.executions));
 }
 
 TEST(away, goes_on_once_and_sees_what_was_done_elsewhere) {

@@ -3,12 +3,9 @@
 // else for ever.
 
 #include "driver/shared/wake_gate.hpp"
-#include "memory_model/checker.hpp"
-
-#include <gtest/gtest.h>
+#include "memory_model/sound.hpp"
 
 #include <array>
-#include <cstdio>
 #include <memory>
 #include <string_view>
 
@@ -85,21 +82,15 @@ report check(int posters, int workers, int preemptions = -1, void (*mutant)(oper
   });
 }
 
-void expect_sound(report const& r) {
-  EXPECT_EQ(r.error, "") << r.how;
-  EXPECT_EQ(r.unordered, 0U);
-  // Cut short are those in which a poster goes round while a sleeper that is awake has not said so yet.
-  EXPECT_GT(r.executions, r.pruned);
-  std::printf("[ executed ] %llu executions, %llu cut short\n", static_cast<unsigned long long>(r.executions),
-              static_cast<unsigned long long>(r.pruned));
-}
+// Cut short are those in which a poster goes round while a sleeper that is awake has not said so yet.
+void expect_no_error(report const& r) { expect_sound(r, {.is_complete = false, .is_ordered = true}); }
 
 TEST(wake_gate, loses_no_wake_up_of_one_sleeper) {
-  expect_sound(check(1, 1));
-  expect_sound(check(2, 1));
+  expect_no_error(check(1, 1));
+  expect_no_error(check(2, 1));
 }
 
-TEST(wake_gate, calls_a_second_sleeper_for_what_the_first_leaves) { expect_sound(check(2, 2, 2)); }
+TEST(wake_gate, calls_a_second_sleeper_for_what_the_first_leaves) { expect_no_error(check(2, 2, 2)); }
 
 TEST(wake_gate, would_lose_wake_ups_if_the_poster_looked_with_a_weaker_order) {
   EXPECT_NE(check(1, 1, -1,

@@ -4,12 +4,9 @@
 // a thread that sees nothing there sees what was counted before.
 
 #include "driver/queues.hpp"
-#include "memory_model/checker.hpp"
-
-#include <gtest/gtest.h>
+#include "memory_model/sound.hpp"
 
 #include <array>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -137,14 +134,6 @@ report check(std::initializer_list<other> others, int preemptions, void (*mutant
         if (i.taken.read() != 1) w.fail("something was not taken once");
     });
   });
-}
-
-void expect_sound(report const& r) {
-  EXPECT_EQ(r.error, "") << r.how;
-  EXPECT_TRUE(r.is_complete);
-  EXPECT_GT(r.executions, r.pruned);
-  std::printf("[ executed ] %llu executions, %llu cut short\n", static_cast<unsigned long long>(r.executions),
-              static_cast<unsigned long long>(r.pruned));
 }
 
 constexpr auto steals = [](slot& s) { s.steal(); };

@@ -4,9 +4,7 @@
 
 #include "driver/mailbox.hpp"
 
-#include "memory_model/checker.hpp"
-
-#include <gtest/gtest.h>
+#include "memory_model/sound.hpp"
 
 #include <array>
 #include <cstdio>
@@ -127,15 +125,6 @@ report check(std::vector<body> const& threads, mutant planted = nullptr, int pre
     w.name_rest("mailbox");
     for (body const& b : threads) w.thread([=] { b(*e); });
   });
-}
-
-void expect_sound(report const& r) {
-  EXPECT_EQ(r.error, "") << r.how;
-  EXPECT_TRUE(r.is_complete);
-  EXPECT_GT(r.executions, r.pruned);
-  std::printf("[ executed ] %llu executions, %llu cut short, %llu unordered\n",
-              static_cast<unsigned long long>(r.executions), static_cast<unsigned long long>(r.pruned),
-              static_cast<unsigned long long>(r.unordered));
 }
 
 body takes(int letters) {

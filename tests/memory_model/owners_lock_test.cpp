@@ -4,11 +4,8 @@
 
 #include "driver/owners_lock.hpp"
 
-#include "memory_model/checker.hpp"
+#include "memory_model/sound.hpp"
 
-#include <gtest/gtest.h>
-
-#include <cstdio>
 #include <memory>
 #include <string_view>
 
@@ -64,12 +61,6 @@ report check(int heavy, int takers, void (*mutant)(operation&) = nullptr) {
         g->lock.give_back();
       });
   });
-}
-
-void expect_sound(report const& r) {
-  EXPECT_EQ(r.error, "") << r.how;
-  EXPECT_TRUE(r.is_complete);
-  std::printf("[ executed ] %llu executions\n", static_cast<unsigned long long>(r.executions));
 }
 
 TEST(owners_lock, lets_in_one_thread_at_a_time) {
