@@ -24,8 +24,6 @@ using namespace unio::fs;
 constexpr std::size_t notes_bytes = 4096 + 8192 * 64;
 constexpr entity a(7);
 
-std::error_code system_error(int code) { return {code, std::system_category()}; }
-
 class byte_ranges_ : public test::lock_file_fixture<byte_ranges> {
  protected:
   // More than a word has bits; among them those of `dead`, shared.
@@ -159,16 +157,7 @@ TEST_F(byte_ranges_, does_not_touch_a_file_of_somebody_else_where_its_notes_shou
 }
 
 TEST_F(byte_ranges_, fills_no_empty_notes_that_another_may_be_about_to_fill) {
-  directory.write(".lock.notes", "");
-  std::filesystem::permissions(notes, std::filesystem::perms(0600));
-  int const another = ::open(notes.c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_GE(another, 0);
-  EXPECT_TRUE(open().lock(a).has_value());
-  struct stat s;
-  ASSERT_EQ(::fstat(another, &s), 0);
-  EXPECT_EQ(s.st_size, 0);
-  EXPECT_EQ(s.st_nlink, 0U);
-  ::close(another);
+  expect_not_filled(".lock.notes", a);
 }
 
 // The maker of the notes gives them to the group a moment later.

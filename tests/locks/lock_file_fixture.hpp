@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "support/posix.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
@@ -9,6 +10,8 @@
 #include <unio/locks/shared_fs_mutex.hpp>
 
 namespace test {
+
+inline std::error_code system_error(int code) { return {code, std::system_category()}; }
 
 /// A mutex of one of the algorithms, as the base class.
 template <class Mutex>
@@ -48,6 +51,19 @@ template <class Mutex> class lock_file_fixture : public ::testing::Test {
     std::filesystem::permissions(directory / "file", std::filesystem::perms(0600));
     EXPECT_EQ(opening("file"), why);
     EXPECT_TRUE(directory.read("file") == content) << "it was changed";
+  }
+  /// An empty file beside the lock file, which another process may be about to fill, is replaced instead.
+  void expect_not_filled(std::string_view name, unio::fs::entity e) const {
+    directory.write(name, "");
+    std::filesystem::permissions(directory / name, std::filesystem::perms(0600));
+    int const another = ::open((directory / name).c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(another, 0);
+    EXPECT_TRUE(open().lock(e).has_value());
+    struct stat s;
+    ASSERT_EQ(::fstat(another, &s), 0);
+    EXPECT_EQ(s.st_size, 0);
+    EXPECT_EQ(s.st_nlink, 0U);
+    ::close(another);
   }
   void die_with(std::vector<unio::fs::entity> const& entities) const {
     test::die_with([this] { return open(); }, entities);

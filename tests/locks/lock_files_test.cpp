@@ -20,8 +20,6 @@ constexpr char const* name_of_a = "0000000000000007";
 constexpr entity b(0x7edcba9876543210);
 constexpr char const* name_of_b = "7edcba9876543210";
 
-std::error_code system_error(int code) { return {code, std::system_category()}; }
-
 ino_t inode_of(std::string const& path) {
   struct stat s = {};
   EXPECT_EQ(::lstat(path.c_str(), &s), 0);

@@ -568,7 +568,7 @@ TEST_F(memory_map_, finishes_files_whose_headers_a_power_loss_has_taken) {
 }
 
 TEST_F(memory_map_, makes_nothing_where_the_name_of_its_map_would_be_too_long) {
-  EXPECT_EQ(opening(std::string(251, 'x')), std::error_code(ENAMETOOLONG, std::system_category()));
+  EXPECT_EQ(opening(std::string(251, 'x')), system_error(ENAMETOOLONG));
   EXPECT_EQ(directory.count(), 0);
   EXPECT_EQ(opening(std::string(250, 'x')), std::error_code());
 }
@@ -669,16 +669,7 @@ TEST_F(memory_map_, makes_no_map_beside_one_that_is_in_use) {
 }
 
 TEST_F(memory_map_, fills_no_empty_map_that_another_may_be_about_to_fill) {
-  directory.write(".lock.map", "");
-  std::filesystem::permissions(map, std::filesystem::perms(0600));
-  int const another = ::open(map.c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_GE(another, 0);
-  EXPECT_TRUE(open().lock(a).has_value());
-  struct stat s;
-  ASSERT_EQ(::fstat(another, &s), 0);
-  EXPECT_EQ(s.st_size, 0);
-  EXPECT_EQ(s.st_nlink, 0U);
-  ::close(another);
+  expect_not_filled(".lock.map", a);
 }
 
 TEST_F(memory_map_, leaves_a_map_alone_that_is_that_of_a_file_which_was_removed) {
@@ -707,7 +698,7 @@ TEST_F(memory_map_, does_not_touch_a_file_of_somebody_else_where_its_map_should_
   EXPECT_EQ(directory.read(".lock.map")[offsetof(layout::map_header, version)], 3);
   std::filesystem::remove(map);
   std::filesystem::create_symlink("elsewhere", map);
-  EXPECT_EQ(opening("lock"), std::error_code(ELOOP, std::system_category()));
+  EXPECT_EQ(opening("lock"), system_error(ELOOP));
   EXPECT_FALSE(std::filesystem::exists(directory / "elsewhere"));
 }
 
@@ -770,7 +761,7 @@ TEST_F(memory_map_, trusts_no_map_of_the_group_where_everybody_could_have_put_it
   std::filesystem::permissions(map, std::filesystem::perms(0660));
   for (unsigned const mode : {0777U, 03777U}) {
     ASSERT_EQ(::chmod(directory.path().c_str(), mode), 0);
-    EXPECT_EQ(opening("lock"), std::error_code(EPERM, std::system_category())) << mode;
+    EXPECT_EQ(opening("lock"), system_error(EPERM)) << mode;
   }
   ASSERT_EQ(::chmod(directory.path().c_str(), 0770), 0);
   EXPECT_EQ(opening("lock"), std::error_code());
@@ -812,7 +803,7 @@ TEST_F(memory_map_, reports_each_failure_of_making_the_file_and_is_made_the_next
     {
       failing_calls calls;
       calls.fail<Member>(code);
-      EXPECT_EQ(opening("lock"), std::error_code(code, std::system_category())) << std::strerror(code);
+      EXPECT_EQ(opening("lock"), system_error(code)) << std::strerror(code);
     }
     EXPECT_EQ(opening("lock"), std::error_code());
   };
