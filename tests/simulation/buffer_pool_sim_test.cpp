@@ -47,25 +47,30 @@ task<> receives(one_connection& c, unio::buffer_pool& pool, dice d) {
   c.ended = true;
 }
 
+/// Has as many connections each send and receive up to `most` bytes, and expects that all of them arrive.
+template <class Connection, class Receiver, class Sender>
+void expect_all_received(simulation& sim, unio::buffer_pool& pool, dice& d, std::uint64_t connections,
+                         std::uint64_t most, Receiver receiver, Sender sender) {
+  std::vector<std::unique_ptr<Connection>> all(connections);
+  for (auto& c : all) {
+    c = std::make_unique<Connection>();
+    c->ends = sim.stream_pair();
+    for (std::size_t n = d.below(most); n != 0; --n) c->sent.push_back(static_cast<char>('a' + d.below(26)));
+    unio::async_run(sim.multiplexer(), receiver(*c, dice(d.below(1 << 20))));
+    unio::async_run(sim.multiplexer(), sender(*c, dice(d.below(1 << 20))));
+  }
+  EXPECT_TRUE(
+      run_until(sim, [&] { return std::ranges::all_of(all, [](auto const& c) { return c->ended; }); }));
+  for (auto const& c : all) EXPECT_EQ(c->received, c->sent);
+  EXPECT_EQ(pool.lent(), 0u);
+}
+
 TEST(simulated_pool, loses_no_byte_and_no_buffer) {
   for_seeds(1000, [](simulation& sim) {
     dice d(sim.seed());
     unio::buffer_pool pool(1 + d.below(3), 1 + d.below(64));
-    std::vector<std::unique_ptr<one_connection>> all(2 + d.below(6));
-    for (auto& c : all) {
-      c = std::make_unique<one_connection>();
-      c->ends = sim.stream_pair();
-      for (std::size_t n = d.below(300); n != 0; --n) c->sent.push_back(static_cast<char>('a' + d.below(26)));
-      unio::async_run(sim.multiplexer(), receives(*c, pool, dice(d.below(1 << 20))));
-      unio::async_run(sim.multiplexer(), sends(*c, dice(d.below(1 << 20))));
-    }
-    EXPECT_TRUE(run_until(sim, [&] {
-      for (auto const& c : all)
-        if (!c->ended) return false;
-      return true;
-    }));
-    for (auto const& c : all) EXPECT_EQ(c->received, c->sent);
-    EXPECT_EQ(pool.lent(), 0u);
+    expect_all_received<one_connection>(
+        sim, pool, d, 2 + d.below(6), 300, [&](auto& c, dice e) { return receives(c, pool, e); }, sends);
   });
 }
 
@@ -226,18 +231,9 @@ TEST(simulated_pool, loses_no_byte_through_windows) {
   for_seeds(1000, [](simulation& sim) {
     dice d(sim.seed());
     unio::buffer_pool pool(8 + d.below(5), 1 + d.below(30));
-    std::vector<std::unique_ptr<repeated>> all(1 + d.below(4));
-    for (auto& c : all) {
-      c = std::make_unique<repeated>();
-      c->ends = sim.stream_pair();
-      for (std::size_t n = d.below(400); n != 0; --n) c->sent.push_back(static_cast<char>('a' + d.below(26)));
-      unio::async_run(sim.multiplexer(), receives_through_a_window(*c, pool, dice(d.below(1 << 20))));
-      unio::async_run(sim.multiplexer(), sends_all(*c, dice(d.below(1 << 20))));
-    }
-    EXPECT_TRUE(
-        run_until(sim, [&] { return std::ranges::all_of(all, [](auto const& c) { return c->ended; }); }));
-    for (auto const& c : all) EXPECT_EQ(c->received, c->sent);
-    EXPECT_EQ(pool.lent(), 0u);
+    expect_all_received<repeated>(
+        sim, pool, d, 1 + d.below(4), 400,
+        [&](auto& c, dice e) { return receives_through_a_window(c, pool, e); }, sends_all);
   });
 }
 
@@ -286,26 +282,13 @@ TEST(simulated_pool, whose_memory_is_registered_loses_no_byte) {
   for_seeds(500, [&](simulation& sim) {
     dice d(sim.seed());
     unio::buffer_pool pool(1 + d.below(3), 1 + d.below(64), unio::pool_memory::registered);
-    std::vector<std::unique_ptr<one_connection>> all(1 + d.below(4));
-    std::vector<unio::file_handle> files(all.size());
-    for (std::size_t i = 0; i != all.size(); ++i) {
-      all[i] = std::make_unique<one_connection>();
-      all[i]->ends = sim.stream_pair();
-      files[i] = unio::file_handle::temp_inode().value();
-      files[i].set_multiplexer(&sim.multiplexer());
-      for (std::size_t n = d.below(300); n != 0; --n)
-        all[i]->sent.push_back(static_cast<char>('a' + d.below(26)));
-      unio::async_run(sim.multiplexer(),
-                      through_registered_memory(*all[i], pool, files[i], dice(d.below(1 << 20))));
-      unio::async_run(sim.multiplexer(), sends(*all[i], dice(d.below(1 << 20))));
-    }
-    EXPECT_TRUE(run_until(sim, [&] {
-      for (auto const& c : all)
-        if (!c->ended) return false;
-      return true;
-    }));
-    for (auto const& c : all) EXPECT_EQ(c->received, c->sent);
-    EXPECT_EQ(pool.lent(), 0u);
+    std::deque<unio::file_handle> files;
+    auto const through_files = [&](one_connection& c, dice e) {
+      files.push_back(unio::file_handle::temp_inode().value());
+      files.back().set_multiplexer(&sim.multiplexer());
+      return through_registered_memory(c, pool, files.back(), e);
+    };
+    expect_all_received<one_connection>(sim, pool, d, 1 + d.below(4), 300, through_files, sends);
     uses += sim.multiplexer().counters().registered_uses;
     refusals += sim.multiplexer().counters().registrations_refused;
   });
