@@ -367,6 +367,21 @@ TEST_P(link, described_by_try_async_link_does_not_wait_either) {
   EXPECT_EQ(op.result().error(), condition::would_block);
 }
 
+TEST_P(link, awaited_by_try_co_link_does_not_wait_either) {
+  auto a = make_pipe();
+  char room[3];
+  bool ended = false;
+  auto body = [&]() -> test::coroutine {
+    auto const r =
+        co_await unio::try_co_link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room), 10s));
+    EXPECT_EQ(r.completed(), 1u);
+    EXPECT_EQ(r.error(), condition::would_block);
+    ended = true;
+  };
+  test::coroutine const c = body();
+  drive([&] { return ended; });
+}
+
 // The four spellings: only the first runs anything by itself. A time that is no operation is the chain's.
 template <class F, class... A> using made_by = std::invoke_result_t<F, A...>;
 constexpr auto by_link = [](auto... a) { return unio::link(std::move(a)...); };
