@@ -170,11 +170,6 @@ class oracle {
     if (complaints == 0) return {};
     return is_said_ ? text_ : "something, but who noticed it died";
   }
-  /// Does anybody alive own the key?
-  [[nodiscard]] bool is_owned(unsigned key) const {
-    unsigned const h = pages_[key].holder;
-    return h != 0 && !at(h).doomed;
-  }
 
   std::atomic<unsigned> complaints;
   std::atomic<std::uint64_t> grants;

@@ -16,7 +16,6 @@
 
 #include <linux/futex.h>
 
-#include <climits>
 #include <random>
 
 namespace crash {

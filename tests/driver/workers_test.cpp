@@ -11,7 +11,6 @@
 
 #include <pthread.h>
 
-#include <csignal>
 #include <random>
 
 namespace {

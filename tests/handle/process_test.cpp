@@ -20,8 +20,6 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 
-#include <sstream>
-
 namespace {
 
 using namespace test;

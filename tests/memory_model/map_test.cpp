@@ -23,7 +23,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
-#include <vector>
 
 namespace {
 

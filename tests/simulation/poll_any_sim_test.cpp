@@ -8,8 +8,6 @@
 
 #include <chrono>
 #include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace {

@@ -19,8 +19,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <deque>
 #include <exception>
 #include <filesystem>
 #include <iterator>

@@ -46,7 +46,6 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>

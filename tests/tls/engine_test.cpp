@@ -131,11 +131,6 @@ TEST(tls_engine, works_with_any_number_of_bytes_at_a_time) {
     }
 }
 
-// What each side sends in a whole connection, recorded.
-struct transcript {
-  std::string from_client, from_server;
-};
-
 // Plays a connection until one side has been given its first `cut` bytes of the other; then that side's input
 // ends. Returns how it ends there.
 struct cut_result {
