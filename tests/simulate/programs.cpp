@@ -1,10 +1,12 @@
 #include "programs.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -226,6 +228,8 @@ int files(char const* directory) {
   must(fd >= 0, "open");
   struct stat s{};
   must(::fstat(fd, &s) == 0 && s.st_size == 8 && S_ISREG(s.st_mode), "fstat");
+  struct statx x{};
+  must(::statx(AT_FDCWD, (base + "/made").c_str(), 0, STATX_SIZE, &x) == 0 && x.stx_size == 8, "statx");
   must(::lseek(fd, 5, SEEK_SET) == 5 && read_all(fd, 2) == "42", "lseek");
   must(::rename((base + "/made").c_str(), (base + "/renamed").c_str()) == 0, "rename");
   must(::access((base + "/made").c_str(), F_OK) != 0 && ::access((base + "/renamed").c_str(), R_OK) == 0,
@@ -237,6 +241,13 @@ int files(char const* directory) {
        "fgets");
   std::fclose(f);
   ::close(fd);
+  std::string const renamed = base + "/renamed";
+  long r = SYS_unlinkat; // without the C library, as unio itself does it
+  __asm__ volatile("syscall"
+                   : "+a"(r)
+                   : "D"(AT_FDCWD), "S"(renamed.c_str()), "d"(0)
+                   : "rcx", "r11", "memory");
+  must(r == 0 && ::access(renamed.c_str(), F_OK) != 0, "unlinkat");
   must(::access("/proc/self/maps", R_OK) == 0, "others are the system's");
   return 0;
 }
@@ -306,7 +317,7 @@ int waits_for_ever() {
   return ::read(fds[0], &c, 1) == 1 ? 1 : 0;
 }
 
-int refused(char const* what) {
+int refused(char const* what, char const* file) {
   std::string_view const which = what;
   if (which == "fork") return ::fork() >= 0 ? 0 : 1;
   if (which == "system") return ::system("true");
@@ -320,6 +331,13 @@ int refused(char const* what) {
     long r = SYS_inotify_init1;
     __asm__ volatile("syscall" : "+a"(r) : "D"(0) : "rcx", "r11", "memory");
     return r >= 0 ? 0 : 1;
+  }
+  if (which == "truncate") return ::truncate(file, 0);
+  if (which == "chmod") return ::chmod(file, 0);
+  if (which == "flock") return ::flock(::open(file, O_RDWR | O_CLOEXEC), LOCK_EX);
+  if (which == "scandir") {
+    dirent** all = nullptr;
+    return ::scandir(file, &all, nullptr, nullptr);
   }
   if (which == "name") {
     addrinfo* found = nullptr;

@@ -25,7 +25,7 @@ int files(char const* directory);
 int serve();
 int ask(char const* what);
 int waits_for_ever();
-int refused(char const* what);
+int refused(char const* what, char const* file);
 int names();
 
 /// Ends the program where `is_met` is false.

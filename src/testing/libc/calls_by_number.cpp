@@ -13,16 +13,19 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <string>
@@ -35,13 +38,12 @@ namespace {
 
 // Of this process and its memory alone.
 bool is_harmless(long number) noexcept {
-  constexpr long all[] = {SYS_gettid,      SYS_getpid,       SYS_getppid,        SYS_getuid,
-                          SYS_geteuid,     SYS_getgid,       SYS_getegid,        SYS_tgkill,
-                          SYS_sched_yield, SYS_membarrier,   SYS_getcpu,         SYS_sched_getaffinity,
-                          SYS_prctl,       SYS_madvise,      SYS_mprotect,       SYS_mmap,
-                          SYS_munmap,      SYS_mlock,        SYS_rt_sigprocmask, SYS_get_mempolicy,
-                          SYS_getdents64,  SYS_memfd_create, SYS_exit_group,     SYS_uname,
-                          SYS_sysinfo};
+  constexpr long all[] = {SYS_gettid,       SYS_getpid,     SYS_getppid,        SYS_getuid,
+                          SYS_geteuid,      SYS_getgid,     SYS_getegid,        SYS_tgkill,
+                          SYS_sched_yield,  SYS_membarrier, SYS_getcpu,         SYS_sched_getaffinity,
+                          SYS_prctl,        SYS_madvise,    SYS_mprotect,       SYS_mmap,
+                          SYS_munmap,       SYS_mlock,      SYS_rt_sigprocmask, SYS_get_mempolicy,
+                          SYS_memfd_create, SYS_exit_group, SYS_uname,          SYS_sysinfo};
   for (long const n : all)
     if (n == number) return true;
   return false;
@@ -171,6 +173,24 @@ bool perform_by_number(long number, long const* a, std::int64_t& r) noexcept {
     UNIO_BY_NUMBER(SYS_ioctl, ::ioctl(w[0], static_cast<unsigned long>(a[1]), a[2]))
     UNIO_BY_NUMBER(SYS_lseek, ::lseek(w[0], w[1], w[2]))
     UNIO_BY_NUMBER(SYS_openat, ::openat(w[0], w[1], w[2], static_cast<unsigned>(a[3])))
+    UNIO_BY_NUMBER(SYS_statx, ::statx(w[0], w[1], w[2], w[3], w[4]))
+    UNIO_BY_NUMBER(SYS_newfstatat, ::fstatat(w[0], w[1], w[2], w[3]))
+    UNIO_BY_NUMBER(SYS_fstat, ::fstat(w[0], w[1]))
+    UNIO_BY_NUMBER(SYS_faccessat, ::faccessat(w[0], w[1], w[2], 0))
+    UNIO_BY_NUMBER(SYS_ftruncate, ::ftruncate(w[0], w[1]))
+    UNIO_BY_NUMBER(SYS_truncate, ::truncate(w[0], w[1]))
+    UNIO_BY_NUMBER(SYS_fsync, ::fsync(w[0]))
+    UNIO_BY_NUMBER(SYS_fdatasync, ::fdatasync(w[0]))
+    UNIO_BY_NUMBER(SYS_mkdirat, ::mkdirat(w[0], w[1], w[2]))
+    UNIO_BY_NUMBER(SYS_unlinkat, ::unlinkat(w[0], w[1], w[2]))
+    UNIO_BY_NUMBER(SYS_renameat2, ::renameat2(w[0], w[1], w[2], w[3], w[4]))
+    UNIO_BY_NUMBER(SYS_linkat, ::linkat(w[0], w[1], w[2], w[3], w[4]))
+    UNIO_BY_NUMBER(SYS_symlinkat, ::symlinkat(w[0], w[1], w[2]))
+    UNIO_BY_NUMBER(SYS_fchmodat, ::fchmodat(w[0], w[1], w[2], 0))
+    UNIO_BY_NUMBER(SYS_fchownat, ::fchownat(w[0], w[1], w[2], w[3], w[4]))
+    UNIO_BY_NUMBER(SYS_utimensat, a[1] != 0 ? ::utimensat(w[0], w[1], w[2], w[3]) : ::futimens(w[0], w[2]))
+    UNIO_BY_NUMBER(SYS_fallocate, ::fallocate(w[0], w[1], w[2], w[3]))
+    UNIO_BY_NUMBER(SYS_flock, ::flock(w[0], w[1]))
     UNIO_BY_NUMBER(SYS_getrandom, ::getrandom(w[0], w[1], w[2]))
     UNIO_BY_NUMBER(SYS_sched_yield, ::sched_yield())
     UNIO_BY_NUMBER(SYS_clock_gettime, ::clock_gettime(static_cast<clockid_t>(a[0]), w[1]))
@@ -191,13 +211,10 @@ bool perform_by_number(long number, long const* a, std::int64_t& r) noexcept {
     case SYS_io_uring_register:
       r = -ENOSYS;
       return true;
-    case SYS_statx: { // as before Linux 4.11, of what is simulated
-      auto const* const path = reinterpret_cast<char const*>(a[1]);
-      bool const is_simulated = find_file(static_cast<int>(a[0])) != nullptr ||
-                                !simulated_path(static_cast<int>(a[0]), path).empty();
-      r = is_simulated ? -ENOSYS : raw(number, a[0], path, a[2], a[3], a[4]);
+    case SYS_getdents64: // of a simulated directory it is refused
+      if (find_file(static_cast<int>(a[0])) != nullptr) return false;
+      r = raw(number, a[0], a[1], a[2]);
       return true;
-    }
     default:
       return false;
   }

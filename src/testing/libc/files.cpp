@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -61,6 +62,35 @@ std::int64_t stat_any(int dir, char const* path, struct stat* s, int flags) noex
   if (std::string const ours = simulated_path(dir, path); !ours.empty())
     return sys::current->fstatat(AT_FDCWD, ours.c_str(), s, flags & ~AT_NO_AUTOMOUNT);
   return raw(SYS_newfstatat, dir, path, s, flags);
+}
+
+// Of what is simulated: what stat(2) says.
+std::int64_t statx_any(int dir, char const* path, int flags, unsigned mask, struct statx* to) noexcept {
+  bool const is_simulated = find_file(dir) != nullptr || !simulated_path(dir, path).empty();
+  if (!is_simulated) return raw(SYS_statx, dir, path, flags, mask, to);
+  struct stat s{};
+  constexpr int known = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
+  if (std::int64_t const r = stat_any(dir, path, &s, flags & known); r < 0) return r;
+  auto const set = [](statx_timestamp& time, timespec const& t) {
+    time.tv_sec = t.tv_sec;
+    time.tv_nsec = static_cast<std::uint32_t>(t.tv_nsec);
+  };
+  *to = {};
+  to->stx_mask = STATX_BASIC_STATS;
+  to->stx_blksize = static_cast<std::uint32_t>(s.st_blksize);
+  to->stx_nlink = static_cast<std::uint32_t>(s.st_nlink);
+  to->stx_uid = s.st_uid;
+  to->stx_gid = s.st_gid;
+  to->stx_mode = static_cast<std::uint16_t>(s.st_mode);
+  to->stx_ino = s.st_ino;
+  to->stx_size = static_cast<std::uint64_t>(s.st_size);
+  to->stx_blocks = static_cast<std::uint64_t>(s.st_blocks);
+  set(to->stx_atime, s.st_atim);
+  set(to->stx_mtime, s.st_mtim);
+  set(to->stx_ctime, s.st_ctim);
+  to->stx_dev_major = major(s.st_dev);
+  to->stx_dev_minor = minor(s.st_dev);
+  return 0;
 }
 
 std::int64_t rename_any(int from_dir, char const* from, int to_dir, char const* to, unsigned flags) noexcept {
@@ -243,6 +273,11 @@ UNIO_IN_PLACE(int, lstat, (char const* path, struct stat* s)) {
   entry const e("lstat(2)", UNIO_CALLER);
   return answer<int>(e.simulates() ? stat_any(AT_FDCWD, path, s, AT_SYMLINK_NOFOLLOW)
                                    : raw(SYS_newfstatat, AT_FDCWD, path, s, AT_SYMLINK_NOFOLLOW));
+}
+UNIO_IN_PLACE(int, statx, (int dir, char const* path, int flags, unsigned mask, struct statx* s)) {
+  entry const e("statx(2)", UNIO_CALLER);
+  return answer<int>(e.simulates() ? statx_any(dir, path, flags, mask, s)
+                                   : raw(SYS_statx, dir, path, flags, mask, s));
 }
 UNIO_ALSO(int, fstat64, (int fd, struct stat* s), fstat, (fd, s))
 UNIO_ALSO(int, stat64, (char const* path, struct stat* s), stat, (path, s))

@@ -100,11 +100,30 @@ constexpr long performed[] = {
     SYS_timerfd_settime,
     SYS_timerfd_gettime,
     SYS_statx,
+    SYS_newfstatat,
+    SYS_fstat,
+    SYS_faccessat,
+    SYS_ftruncate,
+    SYS_truncate,
+    SYS_fsync,
+    SYS_fdatasync,
+    SYS_mkdirat,
+    SYS_unlinkat,
+    SYS_renameat2,
+    SYS_linkat,
+    SYS_symlinkat,
+    SYS_fchmodat,
+    SYS_fchownat,
+    SYS_utimensat,
+    SYS_fallocate,
+    SYS_flock,
+    SYS_getdents64,
 };
 
 char const* name_of(long number) noexcept {
   for (forbidden_call const& c : forbidden)
     if (c.number == number) return c.name;
+  if (number == SYS_getdents64) return "getdents64(2)";
   return number == SYS_clone ? "fork(2)" : "a system call";
 }
 
