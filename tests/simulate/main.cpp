@@ -18,6 +18,8 @@ int main(int argc, char** argv) {
   if (name == "serve") return programs::serve();
   if (name == "ask") return programs::ask(argument);
   if (name == "waits") return programs::waits_for_ever();
+  if (name == "holds_back") return programs::holds_back();
+  if (name == "prints") return programs::prints_for_ever();
   if (name == "refused") return programs::refused(argument, argc > 3 ? argv[3] : "");
   if (name == "names") return programs::names();
   std::fprintf(stderr, "no program \"%s\"\n", argc > 1 ? argv[1] : "");

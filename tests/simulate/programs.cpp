@@ -17,6 +17,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
@@ -315,6 +316,18 @@ int waits_for_ever() {
   must(::pipe(fds) == 0, "pipe");
   char c = 0;
   return ::read(fds[0], &c, 1) == 1 ? 1 : 0;
+}
+
+int holds_back() {
+  (void)::signal(SIGPROF, SIG_IGN);
+  (void)::signal(SIGALRM, SIG_IGN);
+  for (volatile unsigned i = 0;; i = i + 1) {
+  }
+}
+
+int prints_for_ever() {
+  std::string const line(65536, 'x');
+  for (;;) (void)!::write(STDOUT_FILENO, line.data(), line.size());
 }
 
 int refused(char const* what, char const* file) {

@@ -25,6 +25,8 @@ int files(char const* directory);
 int serve();
 int ask(char const* what);
 int waits_for_ever();
+int holds_back();
+int prints_for_ever();
 int refused(char const* what, char const* file);
 int names();
 

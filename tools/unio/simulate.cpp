@@ -12,9 +12,11 @@
 #include <fmt/ranges.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -153,13 +156,16 @@ std::string library_path() {
 
 struct descriptor {
   int fd = -1;
-  explicit descriptor(int number) : fd(number) {
-    if (fd < 0) throw std::system_error(errno, std::system_category(), "memfd_create");
+  explicit descriptor(int number, char const* call = "memfd_create") : fd(number) {
+    if (fd < 0) throw std::system_error(errno, std::system_category(), call);
   }
   descriptor(descriptor const&) = delete;
   descriptor& operator=(descriptor const&) = delete;
   ~descriptor() { ::close(fd); }
 };
+
+constexpr char const* stuck =
+    "stuck: ten seconds of processor time or sixty of real time have not been enough";
 
 struct outcome {
   bool failed = false;
@@ -244,12 +250,40 @@ void runner::execute(std::string const& setting, int output, int report) const n
   ::_exit(not_found);
 }
 
-std::string contents_of(int fd) {
-  std::string text;
-  char some[4096];
-  (void)::lseek(fd, 0, SEEK_SET);
-  for (ssize_t n; (n = ::read(fd, some, sizeof some)) > 0;) text.append(some, static_cast<std::size_t>(n));
+// Its last bytes.
+std::string end_of(int fd) {
+  constexpr off_t most = 65536;
+  off_t const size = ::lseek(fd, 0, SEEK_END);
+  std::string text(static_cast<std::size_t>(std::clamp<off_t>(size, 0, most)), '\0');
+  ssize_t const n = ::pread(fd, text.data(), text.size(), std::max<off_t>(size - most, 0));
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
   return text;
+}
+
+std::chrono::nanoseconds processor_time(pid_t child) {
+  clockid_t clock{};
+  timespec used{};
+  if (::clock_getcpuclockid(child, &clock) != 0 || ::clock_gettime(clock, &used) != 0) return {};
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
+// Waits until it has ended. Returns why it had to be ended: by its alarms it is not if it blocks or ignores
+// those signals, or has stopped itself. `output`: what it prints is kept there; -1: shown.
+char const* await_end(pid_t child, int output) {
+  constexpr std::chrono::seconds longest(65), most_work(12); // the alarms come after 60 and 10
+  constexpr off_t most_output = off_t{256} << 20;
+  constexpr int look_every_ms = 100;
+  auto const until = std::chrono::steady_clock::now() + longest;
+  descriptor const process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)), "pidfd_open");
+  char const* why = nullptr;
+  for (pollfd p{.fd = process.fd, .events = POLLIN, .revents = 0}; ::poll(&p, 1, look_every_ms) <= 0;) {
+    struct stat s{};
+    if (std::chrono::steady_clock::now() > until || processor_time(child) > most_work) why = stuck;
+    if (output >= 0 && ::fstat(output, &s) == 0 && s.st_size > most_output)
+      why = "stuck: it prints, and has printed more than 256 MiB";
+    if (why != nullptr) (void)::kill(child, SIGKILL);
+  }
+  return why;
 }
 
 outcome runner::run(std::uint64_t seed, bool shows_output, std::vector<std::uint32_t> const* kept,
@@ -271,10 +305,11 @@ outcome runner::run(std::uint64_t seed, bool shows_output, std::vector<std::uint
   outcome o;
   (void)!::read(report[0], &o.exec_error, sizeof o.exec_error);
   ::close(report[0]);
+  char const* const stopped = await_end(child, shows_output ? -1 : output.fd);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0)
     if (errno != EINTR) throw std::system_error(errno, std::system_category(), "waitpid");
-  if (!shows_output) o.output = contents_of(output.fd);
+  if (!shows_output) o.output = end_of(output.fd);
   if (o.exec_error != 0) return o;
 
   preload::record const& r = *record_;
@@ -295,8 +330,10 @@ outcome runner::run(std::uint64_t seed, bool shows_output, std::vector<std::uint
   if (r.version != 0 && r.run.end != run_end::returned) {
     o.how = unio::testing::threads::ends[static_cast<std::size_t>(r.run.end)];
     o.why = r.run.why;
+  } else if (stopped != nullptr) {
+    o.how = stopped;
   } else if (signal == SIGPROF || signal == SIGALRM) {
-    o.how = "stuck: for seconds of real time it has made no call";
+    o.how = stuck;
   } else if (signal != 0) {
     o.how = ::strsignal(signal);
   } else if (WEXITSTATUS(status) != 0) {
