@@ -119,6 +119,11 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// True for an operation that yields many values (multishot).
   [[nodiscard]] bool is_multishot() const noexcept { return multishot_; }
 
+  /// Whether its last system call got some bytes of a stream socket, and fewer than it asked for. Noted where
+  /// one piece of memory is read into; what else perform() does leaves it as it was.
+  [[nodiscard]] bool fell_short() const noexcept { return fell_short_; }
+  void set_fell_short(bool on) noexcept { fell_short_ = on; }
+
   /// The value, or a negative native code. Written by complete().
   [[nodiscard]] int outcome_value() const noexcept { return result_; }
   void set_outcome(int value_or_native_error) noexcept { result_ = value_or_native_error; }
@@ -275,6 +280,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   bool awaited_ : 1 = false;
   bool multishot_ : 1 = false;
   bool common_ : 1 = false;
+  bool fell_short_ : 1 = false;
   std::int8_t message_link_ = 0; // where the link of an atomic form is, in pointers from here; 0: not atomic
   int fd_ = -1;
   int result_ = 0;

@@ -16,13 +16,14 @@ namespace unio::inline v0_1::driver {
 ///
 /// A hit adds one, up to 3; a miss takes three. Below zero the driver is asked at once, except for every 32nd
 /// operation, which tries again. A driver that learns when readiness changes (epoll) knows better: empty
-/// until then.
+/// until then. It may also know that a read which fell short has drained the descriptor: where the attempt
+/// after such a read was in vain, none is made after the next 31.
 class predictor {
  public:
   [[nodiscard]] bool worth_trying() noexcept {
     if (score_ >= 0) [[likely]]
       return true;
-    if (score_ == empty || ++skipped_ < 32) return false;
+    if (score_ <= drained || ++skipped_ < 32) return false;
     skipped_ = 0;
     return true;
   }
@@ -30,27 +31,46 @@ class predictor {
     if (score_ < surest) score_ = score_ < 0 ? std::int8_t{0} : static_cast<std::int8_t>(score_ + 1);
   }
   void miss() noexcept { score_ = score_ > 0 ? static_cast<std::int8_t>(score_ - 3) : std::int8_t{-2}; }
-  void set_empty() noexcept { score_ = empty; }
+  void set_empty() noexcept {
+    was_in_vain_ = score_ < surest;
+    score_ = empty;
+  }
   void set_ready() noexcept { score_ = surest; }
+  /// The same where the first attempt shall be noted.
+  void set_ready_untried() noexcept { score_ = untried; }
+  /// Ready, and so until an attempt finds nothing: what a read that falls short leaves may be an end.
+  void set_ready_to_the_end() noexcept { score_ = to_the_end; }
+  void set_drained() noexcept {
+    if (score_ == to_the_end || !was_in_vain_) return;
+    skipped_ = (skipped_ + 1U) % 32;
+    if (skipped_ != 0) score_ = drained;
+  }
+  [[nodiscard]] bool is_drained() const noexcept { return score_ == drained; }
   [[nodiscard]] bool is_ready() const noexcept { return score_ >= 0; }
   /// Another hit would tell nothing new.
-  [[nodiscard]] bool is_sure() const noexcept { return score_ == surest; }
+  [[nodiscard]] bool is_sure() const noexcept { return score_ >= surest; }
 
  private:
   static constexpr std::int8_t empty = -128;
+  static constexpr std::int8_t drained = -127;
+  static constexpr std::int8_t untried = 2;
   static constexpr std::int8_t surest = 3;
+  static constexpr std::int8_t to_the_end = 4;
   std::int8_t score_ = 0;
-  std::uint8_t skipped_ = 0;
+  std::uint8_t skipped_ : 7 = 0;
+  std::uint8_t was_in_vain_ : 1 = false; ///< the last attempt that found nothing came after no hit
 };
 
 struct descriptor {
   io_operation* in_flight = nullptr;    ///< operations on it, through operation_links::next_on_handle
-  std::uint32_t generation : 31 = 0;    ///< of the number, when the rest was learnt
+  std::uint32_t generation : 29 = 0;    ///< of the number, when the rest was learnt
   std::uint32_t registered : 1 = false; ///< epoll knows it, and says when it becomes ready
+  std::uint32_t knows_protocol : 1 = false;
+  std::uint32_t is_tcp : 1 = false; ///< if its protocol is known
   predictor reading;
   predictor writing;
 
-  static constexpr std::uint32_t all_generations = ~std::uint32_t{0} >> 1;
+  static constexpr std::uint32_t all_generations = ~std::uint32_t{0} >> 3;
 
   predictor& direction_of(io_operation const& op) noexcept {
     direction flow = op.faces().flow;

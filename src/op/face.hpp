@@ -136,6 +136,12 @@ inline int read_stream(int fd, handle_kind kind, vectors const& into) noexcept {
   return uninterrupted([&] { return sys::readv(fd, into.data(), into.count()); });
 }
 
+/// Notes whether a call on a socket that asked for `size` bytes has got fewer. Returns what it has returned.
+inline int note_short(io_operation& op, int r, std::size_t size) noexcept {
+  op.set_fell_short(r > 0 && static_cast<std::size_t>(r) < std::min(size, max_bytes) && is_socket(op));
+  return r;
+}
+
 /// A named pipe reads as ended before its first writer has come. poll(2) tells the difference: it reports a
 /// hang-up only if there was a writer since the pipe was opened (fs/pipe.c, pipe_poll: w_counter).
 inline bool awaits_first_writer(io_operation const& op) noexcept {

@@ -117,13 +117,18 @@ int recv_short(int fd, mutable_buffer into) noexcept {
     default:
       break;
   }
-  return op::read_stream(op.fd(), op.kind(), op::vectors(request.buffers));
+  op::vectors const v(request.buffers);
+  int const r = op::read_stream(op.fd(), op.kind(), v);
+  return v.is_single() ? op::note_short(op, r, v.one().iov_len) : r;
 }
 
 int perform(io_operation& op, attempt how) noexcept {
   mutable_buffers const& buffers = self(op).request().buffers;
-  if (op.kind() == handle_kind::stream_socket && buffers.size() == 1 && is_short(buffers.front())) [[likely]]
-    return recv_short(op.fd(), buffers.front());
+  if (op.kind() == handle_kind::stream_socket && buffers.size() == 1 && is_short(buffers.front()))
+      [[likely]] {
+    mutable_buffer const into = buffers.front();
+    return op::note_short(op, recv_short(op.fd(), into), into.size());
+  }
   return perform_any(op, how);
 }
 

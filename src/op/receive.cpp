@@ -68,7 +68,8 @@ readiness wants(io_operation const& op) noexcept { return op::access::receive_wa
 std::byte* granted(io_operation& op) noexcept { return op::access::waiter(op).take_granted(); }
 
 int read_into(io_operation& op, std::byte* buffer) noexcept {
-  return op::read_stream(op.fd(), op.kind(), {buffer, std::min(op::access::pool(op).size(), op::max_bytes)});
+  std::size_t const size = std::min(op::access::pool(op).size(), op::max_bytes);
+  return op::note_short(op, op::read_stream(op.fd(), op.kind(), {buffer, size}), size);
 }
 
 // ---- what a ring has read

@@ -8,6 +8,15 @@
 // The event carries the descriptor and its generation, so that an edge of a descriptor that was closed while
 // a duplicate lives on never reaches an operation on the number's next owner.
 //
+// A read of a TCP socket that got fewer bytes than it asked for has drained it (epoll(7), questions and
+// answers): the next one waits for an edge, without another recv(2), unless such attempts have lately found
+// what had come since. Whatever comes after that read makes an
+// edge, an end and an error too (net/ipv4/tcp_input.c: tcp_data_ready, tcp_fin, tcp_reset). What came before
+// may have been in the edge that brought the read, which does not come again: an end, or urgent data, at
+// which a read stops. After such an edge reads are attempted until one finds nothing. A Unix socket's read
+// stops at descriptors and where the sender changes, too, and no event says so (net/unix/af_unix.c,
+// unix_stream_read_generic).
+//
 // Readiness means nothing for files. Reads that bypass the page cache go to the kernel (direct_reads.hpp),
 // and the others to threads that may block.
 
@@ -19,8 +28,10 @@
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -47,6 +58,8 @@ class epoll_backend final : public backend {
     if (wants == readiness::worker && read_directly(op)) return;
     bool const may_try = waits_for_descriptor(wants) || wants == readiness::retry;
     if (!may_try || how != attempted::no) return e.await_what_it_wants(op, wants);
+    if (wants == readiness::readable && e.descriptors().find(op.fd())->reading.is_drained())
+      return move(op, place::parked);
     if (!e.perform_now(op)) e.await_readiness(op);
   }
 
@@ -159,7 +172,11 @@ class epoll_backend final : public backend {
       return;
     }
     bool const ended = (event.events & (EPOLLHUP | EPOLLERR)) != 0;
-    if (ended || (event.events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI)) != 0) d->reading.set_ready();
+    if (ended || (event.events & (EPOLLRDHUP | EPOLLPRI)) != 0) {
+      d->reading.set_ready_to_the_end();
+    } else if ((event.events & EPOLLIN) != 0) {
+      d->is_tcp ? d->reading.set_ready_untried() : d->reading.set_ready();
+    }
     if (ended || (event.events & EPOLLOUT) != 0) d->writing.set_ready();
     for (io_operation* op = d->in_flight; op != nullptr;) {
       io_operation* const next = op->links.next_on_handle;
@@ -168,10 +185,28 @@ class epoll_backend final : public backend {
           op->fd() == fd && what_follows(op->links.is.where, trigger::readiness) == reaction::perform;
       if (waits_here && (wants == readiness::exceptional || d->direction_of(*op).is_ready())) {
         move(*op, place::at_hand);
-        if (!e.perform_now(*op)) e.await_readiness(*op);
+        op->set_fell_short(false);
+        if (!e.perform_now(*op)) {
+          e.await_readiness(*op);
+        } else if (op->fell_short() && is_tcp(*d, fd)) {
+          d->reading.set_drained();
+        }
       }
       op = next;
     }
+  }
+
+  static bool is_tcp(descriptor& d, int fd) noexcept {
+    if (!d.knows_protocol) [[unlikely]]
+      ask_protocol(d, fd);
+    return d.is_tcp;
+  }
+  [[gnu::noinline]] static void ask_protocol(descriptor& d, int fd) noexcept {
+    d.knows_protocol = true;
+    int protocol = 0;
+    unsigned size = sizeof protocol;
+    std::int64_t const r = sys::getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size);
+    d.is_tcp = r == 0 && protocol == IPPROTO_TCP;
   }
 
   int epoll_fd_;
