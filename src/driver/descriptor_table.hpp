@@ -97,8 +97,8 @@ struct descriptor {
 
 static_assert(sizeof(descriptor) == 16); // each connection has one
 
-/// Descriptors by number. Numbers above a million share entries with lower ones: what is kept is only ever a
-/// hint, or checked against the operation's own descriptor.
+/// Descriptors by number. Numbers above a million share entries with lower ones, and what is known is that of
+/// the one that was looked at last.
 class descriptor_table {
  public:
   /// Null when there is no address space for the table.
@@ -135,8 +135,10 @@ class descriptor_table {
   }
 
  private:
+  // Numbers that share an entry share their generation in the process's table too, and differ here.
   static std::uint32_t generation_of(int fd) noexcept {
-    return sys::generation(fd) & descriptor::all_generations;
+    std::uint32_t const million = static_cast<std::uint32_t>(fd) / sys::descriptor_table_size;
+    return (sys::generation(fd) + (million << 18)) & descriptor::all_generations;
   }
 
   descriptor none_;      // operations without a descriptor

@@ -126,8 +126,10 @@ int perform(io_operation& op, attempt how) noexcept {
   mutable_buffers const& buffers = self(op).request().buffers;
   if (op.kind() == handle_kind::stream_socket && buffers.size() == 1 && is_short(buffers.front()))
       [[likely]] {
-    mutable_buffer const into = buffers.front();
-    return op::note_short(op, recv_short(op.fd(), into), into.size());
+    std::size_t const size = buffers.front().size();
+    int const r = recv_short(op.fd(), buffers.front());
+    op.set_fell_short(r > 0 && static_cast<std::size_t>(r) < size);
+    return r;
   }
   return perform_any(op, how);
 }
