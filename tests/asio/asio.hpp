@@ -38,6 +38,8 @@ using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 using asio::ip::tcp;
 
+inline constexpr auto aborted = asio::error::operation_aborted;
+
 /// Two connected sockets.
 struct connection {
   explicit connection(asio::io_context& c) : here(c), there(c) {

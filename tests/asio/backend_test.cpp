@@ -29,8 +29,6 @@ namespace {
 
 using namespace test;
 
-constexpr auto aborted = asio::error::operation_aborted;
-
 /// Runs until `done`, and says whether that came within ten seconds.
 template <class Done> bool run_until(asio::io_context& c, Done done) {
   auto const until = clock::now() + 10s;

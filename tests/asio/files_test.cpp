@@ -29,7 +29,6 @@ using namespace test;
 using asio::random_access_file;
 using asio::stream_file;
 
-constexpr auto aborted = asio::error::operation_aborted;
 auto const both_ways = stream_file::read_write | stream_file::create;
 
 class asio_files : public ::testing::Test {

@@ -12,7 +12,7 @@ namespace {
 
 using namespace test;
 
-listening_socket_handle listening() {
+listening_socket_handle a_listener() {
   return listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();
 }
 socket_handle client_of(listening_socket_handle const& l) {
@@ -28,7 +28,7 @@ task<> echoes_once(socket_handle s) {
 
 // As the headers show it.
 TEST(co_for_each_connection, starts_a_task_for_each_until_it_is_stopped) {
-  listening_socket_handle listener = listening();
+  listening_socket_handle listener = a_listener();
   run([](listening_socket_handle& l) -> task<> {
     int served = 0;
     stop_source stop;
@@ -62,7 +62,7 @@ TEST(co_for_each_connection, starts_a_task_for_each_until_it_is_stopped) {
 }
 
 TEST(co_for_each_connection, awaits_what_the_function_returns_before_it_accepts_the_next) {
-  listening_socket_handle listener = listening();
+  listening_socket_handle listener = a_listener();
   std::vector<socket_handle> clients;
   for (int i = 0; i != 5; ++i) clients.push_back(client_of(listener));
   run([](listening_socket_handle& l) -> task<> {
@@ -83,7 +83,7 @@ TEST(co_for_each_connection, awaits_what_the_function_returns_before_it_accepts_
 }
 
 TEST(co_for_each_connection, ends_with_what_the_listening_socket_fails_with) {
-  listening_socket_handle listener = listening();
+  listening_socket_handle listener = a_listener();
   socket_handle const client = client_of(listener);
   int shortages = 0;
   result<void> const ended = run([](listening_socket_handle& l, int& n) -> task<result<void>> {
@@ -95,7 +95,7 @@ TEST(co_for_each_connection, ends_with_what_the_listening_socket_fails_with) {
 }
 
 TEST(co_for_each_connection, says_why_there_is_no_driver) {
-  listening_socket_handle listener = listening();
+  listening_socket_handle listener = a_listener();
   test::environment_variable const driver("UNIO_DRIVER", "no such driver");
   std::thread fresh([&listener] { // has no multiplexer yet
     result<void> const ended = run(co_for_each_connection(listener, [](socket_handle const&) {}));
@@ -105,7 +105,7 @@ TEST(co_for_each_connection, says_why_there_is_no_driver) {
 }
 
 TEST(co_for_each_connection, calls_the_function_on_the_executor) {
-  listening_socket_handle listener = listening();
+  listening_socket_handle listener = a_listener();
   socket_handle const client = client_of(listener);
   thread_pool pool(1);
   std::atomic<bool> elsewhere{false};

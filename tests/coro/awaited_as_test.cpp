@@ -151,7 +151,7 @@ struct elsewhere {
   }
   static void await_resume() {}
 };
-other::job<int> at_once(int i) { co_return i; }
+other::job<int> returns(int i) { co_return i; }
 other::job<std::string> later(std::thread& t, std::string text) {
   co_await elsewhere{t};
   co_return text + "!";
@@ -179,7 +179,7 @@ struct awaited_as : ::testing::Test {
 
 TEST_F(awaited_as, yields_what_a_coroutine_of_another_type_has_returned) {
   run([](std::thread& t) -> task<> {
-    EXPECT_EQ(co_await at_once(3), 3);
+    EXPECT_EQ(co_await returns(3), 3);
     EXPECT_EQ(co_await at_second_hand(t), 3);
   }(thread));
 }
@@ -216,15 +216,15 @@ TEST_F(awaited_as, passes_stops_on_by_what_is_awaited_in_its_place) {
 }
 
 TEST_F(awaited_as, is_used_by_all_that_starts_something) {
-  EXPECT_EQ(run(at_once(1)), 1);
+  EXPECT_EQ(run(returns(1)), 1);
   run([](std::thread& t) -> task<> {
-    auto [text, number] = co_await unio::when_all(later(t, "a"), at_once(2));
+    auto [text, number] = co_await unio::when_all(later(t, "a"), returns(2));
     EXPECT_EQ(text, "a!");
     EXPECT_EQ(number, 2);
-    EXPECT_EQ((co_await unio::timeout(1h, at_once(5))).value(), 5);
+    EXPECT_EQ((co_await unio::timeout(1h, returns(5))).value(), 5);
     int sum = 0;
     unio::task_group group(co_await unio::this_coro::environment);
-    group.start(at_once(6), [&](unio::task_outcome<int> const& o) { sum += o.value(); });
+    group.start(returns(6), [&](unio::task_outcome<int> const& o) { sum += o.value(); });
     co_await group.co_join();
     EXPECT_EQ(sum, 6);
   }(thread));
@@ -232,8 +232,8 @@ TEST_F(awaited_as, is_used_by_all_that_starts_something) {
 
 TEST_F(awaited_as, is_used_by_generators) {
   auto numbers = []() -> unio::async_generator<int> {
-    co_yield co_await at_once(1);
-    co_yield co_await at_once(2);
+    co_yield co_await returns(1);
+    co_yield co_await returns(2);
   };
   run([](unio::async_generator<int> g) -> task<> {
     int sum = 0;

@@ -87,7 +87,7 @@ TEST(awaiting, stopped_after_its_completion_reports_the_bytes) {
 
 // Cases 4, 7, 14: a stop and a completion from other threads, at once, and a deadline: one result each, no
 // byte lost.
-void races(unio::io_multiplexer& m, unio::io_multiplexer& runs_the_pipe, unio::deadline d) {
+void race_often(unio::io_multiplexer& m, unio::io_multiplexer& runs_the_pipe, unio::deadline d) {
   for (int i = 0; i < 300; ++i) {
     auto pipe = unio::pipe_handle::anonymous().value();
     pipe.reader.set_multiplexer(&runs_the_pipe);
@@ -118,17 +118,17 @@ void races(unio::io_multiplexer& m, unio::io_multiplexer& runs_the_pipe, unio::d
 
 TEST(awaiting, a_stop_against_a_completion_ends_once_and_loses_no_byte) {
   auto const m = a_multiplexer();
-  races(*m, *m, {});
+  race_often(*m, *m, {});
 }
 TEST(awaiting, a_stop_against_a_completion_and_a_deadline_ends_once_and_loses_no_byte) {
   auto const m = a_multiplexer();
-  races(*m, *m, 100us);
+  race_often(*m, *m, 100us);
 }
 TEST(awaiting, a_stop_against_a_completion_on_another_threads_multiplexer_ends_once_and_loses_no_byte) {
   auto const m = a_multiplexer();
   other_thread other;
-  races(*m, other.multiplexer(), {});
-  races(*m, other.multiplexer(), 100us);
+  race_often(*m, other.multiplexer(), {});
+  race_often(*m, other.multiplexer(), 100us);
 }
 
 // ---- lifetime ---------------------------------------------------------------------------------------------

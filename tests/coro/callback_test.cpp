@@ -139,7 +139,7 @@ TEST(start, may_call_the_handler_before_it_returns_and_never_inside_of_another) 
   EXPECT_EQ(deepest, 1);
 }
 
-struct chain {
+struct chained {
   int left = 200'000;
   bool done = false;
   unio::stop_token stop;
@@ -156,7 +156,7 @@ struct chain {
 };
 
 TEST(start, two_hundred_thousand_times_from_its_handler_uses_constant_stack) {
-  chain c;
+  chained c;
   c.next();
   run_until(c.done);
   EXPECT_LT(c.stack.bytes(), 65536u);
@@ -165,7 +165,7 @@ TEST(start, two_hundred_thousand_times_from_its_handler_uses_constant_stack) {
 TEST(start, a_hundred_thousand_times_after_a_stop_uses_constant_stack) {
   unio::stop_source source;
   source.request_stop();
-  chain c{.left = 100'000, .stop = source.get_token()};
+  chained c{.left = 100'000, .stop = source.get_token()};
   c.next();
   run_until(c.done);
   EXPECT_LT(c.stack.bytes(), 65536u);

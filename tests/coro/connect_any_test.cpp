@@ -101,7 +101,7 @@ TEST(connect_any, names_the_address_in_its_failure_and_in_that_of_each_attempt) 
 
 TEST(connect_any, names_an_address_for_which_there_is_no_socket) {
   endpoint const at[] = {endpoint()};
-  failure const why = run(co_connect_any(at, 10s)).error();
+  unio::failure const why = run(co_connect_any(at, 10s)).error();
   EXPECT_STREQ(why.operation(), "connect");
   EXPECT_EQ(why, std::errc::address_family_not_supported);
 }

@@ -252,7 +252,7 @@ TEST(execution, a_task_awaits_senders) {
   unio::run(body(reader, w, std::this_thread::get_id()));
 }
 
-task<> fails() {
+task<> fails_by_exception() {
   (co_await unio::co_no_op()).value();
   throw std::runtime_error("no");
 }
@@ -261,7 +261,7 @@ TEST(execution, a_task_sees_a_senders_error_as_an_exception_and_its_stop_as_canc
   auto [reader, writer] = unio::pipe_handle::anonymous().value();
   unio::multiplexer_executor const mine = unio::this_thread::multiplexer().executor();
   auto const throws = [](unio::multiplexer_executor e) -> task<> {
-    auto sender = unio::as_sender(e, fails());
+    auto sender = unio::as_sender(e, fails_by_exception());
     co_await unio::as_awaitable(std::move(sender));
   };
   EXPECT_THROW(unio::run(throws(mine)), std::runtime_error);

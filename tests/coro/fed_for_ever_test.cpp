@@ -128,7 +128,7 @@ constexpr loop loops[] = {
 void PrintTo(loop const& l, std::ostream* out) { *out << l.name; }
 
 // Asks it to stop, from another thread, once it has begun.
-ended stopped(task<ended> t) {
+ended stopped_soon(task<ended> t) {
   unio::stop_source stop;
   ended e;
   std::thread stopper([&] {
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(loop, fed_for_ever, ::testing::ValuesIn(loops),
                          [](auto const& of) { return of.param.name; });
 
 TEST_P(fed_for_ever, ends_by_its_deadline) { EXPECT_EQ(run_here(run(soon)).error(), condition::timed_out); }
-TEST_P(fed_for_ever, ends_by_a_stop) { EXPECT_EQ(stopped(run({})).error(), condition::canceled); }
+TEST_P(fed_for_ever, ends_by_a_stop) { EXPECT_EQ(stopped_soon(run({})).error(), condition::canceled); }
 TEST_P(fed_for_ever, ends_by_a_timeout_around_it) {
   EXPECT_EQ(run_here(timed(run({}))).error(), condition::timed_out);
 }
@@ -167,7 +167,7 @@ TEST(fed_for_ever_canary, loop_that_asks_no_limit_outlives_its_limits) {
   endless s{std::chrono::steady_clock::now() + 10 * soon};
   EXPECT_EQ(run_here(asks_no_limit(s, soon)).error(), broken);
   s.until = std::chrono::steady_clock::now() + 10 * soon;
-  EXPECT_EQ(stopped(asks_no_limit(s, {})).error(), broken);
+  EXPECT_EQ(stopped_soon(asks_no_limit(s, {})).error(), broken);
 }
 
 // ---- loops over what the kernel has ----------------------------------------------------------------------
@@ -221,7 +221,7 @@ TEST(fed_for_ever_by_sockets, splicing_ends_by_its_deadline_and_by_a_stop) {
       },
       [] {});
   EXPECT_EQ(run_here(splices(from, to, soon)).error(), condition::timed_out);
-  EXPECT_EQ(stopped(splices(from, to, {})).error(), condition::canceled);
+  EXPECT_EQ(stopped_soon(splices(from, to, {})).error(), condition::canceled);
   EXPECT_EQ(run_here(timed(splices(from, to, {}))).error(), condition::timed_out);
 }
 
@@ -235,7 +235,7 @@ task<ended> receives(unio::io_handle& from, unio::buffer_pool& pool) {
 TEST(fed_for_ever_by_sockets, receiving_ends_by_a_stop) {
   unio::buffer_pool pool(32, 1024);
   sockets from;
-  EXPECT_EQ(stopped(receives(from.ends.first, pool)).error(), condition::canceled);
+  EXPECT_EQ(stopped_soon(receives(from.ends.first, pool)).error(), condition::canceled);
   EXPECT_EQ(run_here(timed(receives(from.ends.first, pool))).error(), condition::timed_out);
 }
 
@@ -255,7 +255,7 @@ TEST(fed_for_ever_by_sockets, accepting_ends_by_a_stop) {
   };
   int const fd = listener.native_handle();
   feeding const fed(connect, [fd] { ::shutdown(fd, SHUT_RDWR); });
-  EXPECT_EQ(stopped(accepts(listener)).error(), condition::canceled);
+  EXPECT_EQ(stopped_soon(accepts(listener)).error(), condition::canceled);
   EXPECT_EQ(run_here(timed(accepts(listener))).error(), condition::timed_out);
 }
 
@@ -275,7 +275,7 @@ TEST(fed_for_ever_by_a_file, tail_ends_by_its_deadline) {
       co_return end_of(co_await t.co_read(room, limit));
     };
     EXPECT_EQ(run_here(read(soon)).error(), condition::timed_out);
-    EXPECT_EQ(stopped(read({})).error(), condition::canceled);
+    EXPECT_EQ(stopped_soon(read({})).error(), condition::canceled);
   }
   ::close(fd);
 }

@@ -229,7 +229,7 @@ TEST(frame_allocator, of_the_first_or_second_parameter_gives_the_frame) {
   EXPECT_EQ(a.out(), 0u);
 }
 
-unio::async_generator<int> counts(by_reference const&, int n) {
+unio::async_generator<int> counts_up(by_reference const&, int n) {
   for (int i = 0; i != n; ++i) co_yield i;
 }
 
@@ -239,7 +239,7 @@ TEST(frame_allocator, of_a_parameter_gives_the_frame_of_an_async_generator) {
   by_reference const given{a};
   int sum = 0;
   unio::run([](by_reference const& from, int& to) -> task<> {
-    unio::async_generator<int> numbers = counts(from, 4);
+    unio::async_generator<int> numbers = counts_up(from, 4);
     while (int* const n = co_await numbers.co_next()) to += *n;
   }(given, sum));
   EXPECT_EQ(sum, 6);

@@ -11,14 +11,14 @@ namespace {
 
 using namespace test;
 
-task<std::unique_ptr<int>> later(int value) {
+task<std::unique_ptr<int>> makes_later(int value) {
   (void)co_await unio::co_sleep(2ms);
   co_return std::make_unique<int>(value);
 }
 
 TEST(future, has_the_value_of_a_task_that_another_thread_runs) {
   unio::thread_pool pool(1);
-  std::future<std::unique_ptr<int>> f = future_of(pool.executor(), later(7));
+  std::future<std::unique_ptr<int>> f = future_of(pool.executor(), makes_later(7));
   EXPECT_EQ(*f.get(), 7);
   std::future<void> nothing = future_of(pool.executor(), []() -> task<> { co_return; }());
   nothing.get();
@@ -33,7 +33,7 @@ TEST(future, has_the_reference_of_a_task) {
 
 TEST(future, is_ready_once_its_own_thread_has_run_the_task) {
   unio::io_multiplexer& m = unio::this_thread::multiplexer();
-  auto f = future_of(m, later(5));
+  auto f = future_of(m, makes_later(5));
   EXPECT_EQ(f.wait_for(0ms), std::future_status::timeout);
   while (f.wait_for(0ms) != std::future_status::ready) ASSERT_TRUE(m.run());
   EXPECT_EQ(*f.get(), 5);

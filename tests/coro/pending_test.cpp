@@ -19,11 +19,7 @@ std::string dumped() {
   return out.str();
 }
 
-bool contains(std::string const& text, std::string const& what) {
-  return text.find(what) != std::string::npos;
-}
-
-struct silent {
+struct ignores {
   static void set_value(io_result<mutable_buffers>&&) noexcept {}
   static void set_done() noexcept {}
 };
@@ -37,7 +33,7 @@ task<> outer_reader(pipe_handle& p) { co_await inner_reader(p); }
 TEST(dump_pending, names_each_pending_operation_with_its_handle_and_deadline) {
   anonymous_pipe p = pipe_handle::anonymous().value();
   std::byte byte;
-  auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1), 10s), silent());
+  auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1), 10s), ignores());
   op.start();
   std::string const text = dumped();
   EXPECT_TRUE(contains(text, "multiplexer, 1 pending")) << text;
@@ -50,7 +46,7 @@ TEST(dump_pending, says_of_what_has_ended_nothing) {
   anonymous_pipe p = pipe_handle::anonymous().value();
   std::byte byte{};
   ASSERT_TRUE(p.writer.write(const_buffer(&byte, 1)).has_value());
-  auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1)), silent());
+  auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1)), ignores());
   op.start();
   while (!op.finished()) (void)op.poll();
   EXPECT_FALSE(contains(dumped(), "read on pipe"));
@@ -156,7 +152,7 @@ TEST(dump_pending, asks_other_threads_for_theirs) {
   std::atomic<io_multiplexer*> other{nullptr};
   std::thread thread([&] {
     std::byte byte;
-    auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1)), silent());
+    auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1)), ignores());
     op.start();
     other = &this_thread::multiplexer();
     while (!op.finished()) (void)this_thread::multiplexer().run();
@@ -174,7 +170,7 @@ TEST(dump_pending, does_not_wait_for_ever_for_a_thread_that_is_busy) {
   anonymous_pipe p = pipe_handle::anonymous().value();
   std::thread thread([&] {
     std::byte byte;
-    auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1)), silent());
+    auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1)), ignores());
     op.start();
     made = true;
     while (!leave) std::this_thread::sleep_for(1ms);

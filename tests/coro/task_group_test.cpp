@@ -24,7 +24,7 @@ task<> sleeps(int& stopped) {
   io_result<void> const r = co_await co_sleep(1h);
   if (r.error() == condition::canceled) ++stopped;
 }
-task<> throws_later(char const* what) {
+task<> ends_by(char const* what) {
   (co_await co_no_op()).value();
   throw std::runtime_error(what);
 }
@@ -158,8 +158,8 @@ TEST(task_group, throws_the_first_exception_and_stops_the_others) {
     std::string what;
     task_group g(co_await this_coro::environment);
     g.start(sleeps(stopped));
-    g.start(throws_later("first"));
-    g.start(throws_later("second"));
+    g.start(ends_by("first"));
+    g.start(ends_by("second"));
     try {
       co_await g.co_join();
     } catch (std::runtime_error const& e) {

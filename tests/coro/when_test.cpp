@@ -22,7 +22,7 @@ task<int> throws_later(char const* what) {
   throw std::runtime_error(what);
 }
 // Says whether it was asked to stop.
-task<bool> until_stopped() {
+task<bool> was_stopped() {
   auto const r = co_await co_sleep(1h);
   co_return r.error() == condition::canceled;
 }
@@ -123,7 +123,7 @@ TEST(when_all, runs_in_constant_stack) {
 TEST(when_all, throws_the_first_exception_after_all_have_ended) {
   run([]() -> task<> {
     bool stopped = false;
-    auto watch = [](bool& s) -> task<> { s = co_await until_stopped(); };
+    auto watch = [](bool& s) -> task<> { s = co_await was_stopped(); };
     std::string what;
     try {
       co_await when_all(watch(stopped), throws_later("first"), throws_later("second"));
@@ -165,10 +165,10 @@ TEST(when_all, passes_a_stop_on_to_all) {
   run(
       [](stop_source& s) -> task<> {
         auto const me = std::this_thread::get_id();
-        auto [a, b] = co_await when_all(until_stopped(), until_stopped(), asks_to_stop(s));
+        auto [a, b] = co_await when_all(was_stopped(), was_stopped(), asks_to_stop(s));
         EXPECT_TRUE(a && b);
         EXPECT_EQ(std::this_thread::get_id(), me);
-        auto [c] = co_await when_all(until_stopped()); // requested already
+        auto [c] = co_await when_all(was_stopped()); // requested already
         EXPECT_TRUE(c);
       }(stop),
       {.stop = stop.get_token()});
@@ -180,7 +180,7 @@ TEST(when_all, is_stopped_from_another_thread_at_any_moment) {
     std::thread other([&] { stop.request_stop(); });
     run(
         []() -> task<> {
-          auto [a, b] = co_await when_all(until_stopped(), until_stopped());
+          auto [a, b] = co_await when_all(was_stopped(), was_stopped());
           EXPECT_TRUE(a && b);
         }(),
         {.stop = stop.get_token()});
@@ -226,7 +226,7 @@ TEST(when_all, that_is_destroyed_destroys_its_children) {
 
 TEST(when_any, yields_the_first_that_succeeds_and_stops_the_others) {
   run([]() -> task<> {
-    auto r = co_await when_any(until_stopped(), later(2));
+    auto r = co_await when_any(was_stopped(), later(2));
     EXPECT_EQ(r.index, 1u);
     EXPECT_EQ(std::get<1>(r.outcomes).value(), 2);
     EXPECT_TRUE(std::get<0>(r.outcomes).value()); // it was asked to stop, and waited for
@@ -480,11 +480,11 @@ TEST(when_any, keeps_the_bytes_that_a_loser_has_read) {
 
 TEST(race, is_won_by_the_first_to_end_with_or_without_success) {
   run([]() -> task<> {
-    auto const lost = co_await race(until_stopped(), fails(broken));
+    auto const lost = co_await race(was_stopped(), fails(broken));
     EXPECT_EQ(lost.index, 1u);
     EXPECT_EQ(std::get<1>(lost.outcomes).value().error(), broken);
     EXPECT_TRUE(std::get<0>(lost.outcomes).value()); // it was asked to stop, and waited for
-    auto const won = co_await race(until_stopped(), later(2));
+    auto const won = co_await race(was_stopped(), later(2));
     EXPECT_EQ(won.index, 1u);
     EXPECT_EQ(std::get<1>(won.outcomes).value(), 2);
     auto const none = co_await race(nothing_later());

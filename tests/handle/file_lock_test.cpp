@@ -22,7 +22,6 @@ using unio::file_handle;
 constexpr auto shared = lock_kind::shared;
 constexpr auto exclusive = lock_kind::exclusive;
 constexpr extent_type largest = (extent_type{1} << 63) - 1;
-constexpr auto long_time = 20s; // nothing takes so long unless it hangs
 
 // A file in a directory of its own, which every handle opens anew.
 class locked_file {

@@ -25,7 +25,7 @@ using word = std::atomic<std::uint32_t>;
 class futex_on : public test::on_each_driver {};
 UNIO_ON_BOTH_DRIVERS(futex_on);
 
-struct told {
+struct tells {
   int* ended;
   std::optional<async_wait_on::result_type>* last;
   void set_value(async_wait_on::result_type&& r) { *last = r; }
@@ -38,7 +38,7 @@ class waits {
   explicit waits(io_multiplexer& m) : m_(m) {}
   void start(futex const& f, std::uint32_t expected, unio::deadline d = {}) {
     auto& last = results_.emplace_back();
-    all_.push_back(std::make_unique<operation>(async_wait_on(f, expected, d), told{&ended_, &last}));
+    all_.push_back(std::make_unique<operation>(async_wait_on(f, expected, d), tells{&ended_, &last}));
     all_.back()->start(&m_);
   }
   // Runs until so many have ended.
@@ -53,7 +53,7 @@ class waits {
   [[nodiscard]] std::size_t size() const { return all_.size(); }
 
  private:
-  using operation = unio::io_operation_connection<async_wait_on, told>;
+  using operation = unio::io_operation_connection<async_wait_on, tells>;
   io_multiplexer& m_;
   int ended_ = 0;
   std::deque<std::optional<async_wait_on::result_type>> results_;
@@ -344,7 +344,7 @@ TEST_P(futex_on, ends_with_its_multiplexer) {
   word w{0};
   int ended = 0;
   std::optional<async_wait_on::result_type> last;
-  auto op = unio::connect(async_wait_on(futex(w), 0), told{&ended, &last});
+  auto op = unio::connect(async_wait_on(futex(w), 0), tells{&ended, &last});
   op.start(m_.get());
   (void)m_->try_run();
   m_.reset();

@@ -19,7 +19,7 @@ namespace {
 using namespace test;
 
 // What one operation brings.
-struct told {
+struct brought {
   std::string text;
   int values = 0;
   int dones = 0;
@@ -27,13 +27,13 @@ struct told {
   std::function<void(lent_buffer&&)> on_value = [](lent_buffer&&) {};
 };
 
-struct notes {
-  told* to;
+struct notes_buffers {
+  brought* to;
   void set_value(unio::io_result<lent_buffer>&& r) noexcept {
     if (!r.has_value()) {
       to->error = r.error();
     } else {
-      to->text += text_of(*r);
+      to->text += text_in(*r);
       ++to->values;
       to->on_value(std::move(*r));
     }
@@ -41,7 +41,7 @@ struct notes {
   void set_done() noexcept { ++to->dones; }
 };
 
-using many = unio::io_operation_connection<unio::async_receive_many, notes>;
+using many = unio::io_operation_connection<unio::async_receive_many, notes_buffers>;
 
 class lent_rings : public test::on_each_driver {
  protected:
@@ -59,8 +59,8 @@ class lent_rings : public test::on_each_driver {
     p.first.set_multiplexer(m_.get());
     return p;
   }
-  std::unique_ptr<many> start(unio::io_handle& h, buffer_pool& pool, told& t) {
-    auto op = std::make_unique<many>(unio::async_receive_many(h, pool), notes{&t});
+  std::unique_ptr<many> start(unio::io_handle& h, buffer_pool& pool, brought& t) {
+    auto op = std::make_unique<many>(unio::async_receive_many(h, pool), notes_buffers{&t});
     op->start();
     return op;
   }
@@ -77,7 +77,7 @@ std::string letters(std::size_t n, unsigned seed = 0) {
 TEST_P(lent_rings, one_request_brings_many_values) {
   buffer_pool pool(64, 1);
   auto p = pipe();
-  told t;
+  brought t;
   auto const op = start(p.reader, pool, t);
   std::string const sent = letters(1000);
   put(p.writer, sent);
@@ -97,7 +97,7 @@ TEST_P(lent_rings, the_end_comes_after_what_was_sent_before_it) {
     buffer_pool pool(8, 4);
     auto p = pipe();
     auto s = pair();
-    told t;
+    brought t;
     auto const op = is_socket ? start(s.first, pool, t) : start(p.reader, pool, t);
     (void)m_->try_run_for(0ms);
     std::string const sent = letters(100);
@@ -119,7 +119,7 @@ TEST_P(lent_rings, the_end_comes_after_what_was_sent_before_it) {
 TEST_P(lent_rings, values_of_one_do_not_hold_up_another) {
   buffer_pool pool(64, 1);
   auto p = pipe(), other = pipe();
-  told t, u;
+  brought t, u;
   auto const first = start(p.reader, pool, t);
   auto const second = start(other.reader, pool, u);
   (void)m_->try_run_for(0ms);
@@ -142,7 +142,7 @@ TEST_P(lent_rings, a_stop_loses_no_byte) {
   for (int const after : {0, 1, 5, 20}) {
     buffer_pool pool(32, 1);
     auto p = pipe();
-    told t;
+    brought t;
     auto op = start(p.reader, pool, t);
     t.on_value = [&](lent_buffer&&) {
       if (t.values == after) op->cancel();
@@ -157,7 +157,7 @@ TEST_P(lent_rings, a_stop_loses_no_byte) {
     for (;;) {
       auto got = p.reader.try_receive(pool);
       if (!got.has_value()) break;
-      rest += text_of(*got);
+      rest += text_in(*got);
     }
     EXPECT_EQ(t.text + rest, sent);
     EXPECT_EQ(pool.lent(), 0u);
@@ -167,7 +167,7 @@ TEST_P(lent_rings, a_stop_loses_no_byte) {
 TEST_P(lent_rings, a_stop_brings_what_was_read_although_all_buffers_are_lent) {
   buffer_pool pool(2, 4);
   auto p = pipe();
-  told t;
+  brought t;
   std::vector<lent_buffer> kept;
   t.on_value = [&](lent_buffer&& b) { kept.push_back(std::move(b)); };
   auto op = start(p.reader, pool, t);
@@ -197,7 +197,7 @@ TEST_P(lent_rings, recover_from_lending_too_many) {
   constexpr std::size_t count = 16;
   buffer_pool pool(count, 1);
   auto p = pipe();
-  told t;
+  brought t;
   std::vector<lent_buffer> kept;
   t.on_value = [&](lent_buffer&& b) { kept.push_back(std::move(b)); };
   {
@@ -237,8 +237,8 @@ TEST_P(lent_rings, threads_share_few_buffers) {
       unio::io_multiplexer* const mine = multiplexers[me].get();
       auto p = unio::socket_handle::pair().value();
       p.first.set_multiplexer(mine);
-      told t;
-      auto const op = std::make_unique<many>(unio::async_receive_many(p.first, pool), notes{&t});
+      brought t;
+      auto const op = std::make_unique<many>(unio::async_receive_many(p.first, pool), notes_buffers{&t});
       op->start();
       std::string const sent = letters(bytes, me);
       std::size_t put_in = 0;
@@ -261,7 +261,7 @@ TEST_P(lent_rings, threads_share_few_buffers) {
 TEST_P(lent_rings, waiting_operations_leave_all_buffers_to_others) {
   buffer_pool pool(4, 8);
   auto p = pipe();
-  told t;
+  brought t;
   auto const op = start(p.reader, pool, t);
   for (int i = 0; i != 3; ++i) (void)m_->try_run_for(0ms);
   std::vector<lent_buffer> all;
@@ -279,7 +279,7 @@ TEST_P(lent_rings, pools_come_and_go_while_a_ring_lives) {
   for (int i = 0; i != 50; ++i) {
     auto pool = std::make_unique<buffer_pool>(4, 16);
     auto p = pipe();
-    told t;
+    brought t;
     lent_buffer kept;
     t.on_value = [&](lent_buffer&& b) { kept = std::move(b); };
     auto op = start(p.reader, *pool, t);
@@ -287,7 +287,7 @@ TEST_P(lent_rings, pools_come_and_go_while_a_ring_lives) {
     run_until([&] { return t.values == 1; });
     op.reset();
     pool.reset();
-    EXPECT_EQ(text_of(kept), "some text"); // ASan looks
+    EXPECT_EQ(text_in(kept), "some text"); // ASan looks
   }
 }
 
@@ -295,7 +295,7 @@ TEST_P(lent_rings, pools_come_and_go_while_a_ring_lives) {
 TEST_P(lent_rings, many_pools_at_once) {
   constexpr std::size_t pools = 20;
   std::deque<buffer_pool> all;
-  std::deque<told> texts(pools);
+  std::deque<brought> texts(pools);
   std::vector<unio::anonymous_pipe> pipes;
   std::vector<std::unique_ptr<many>> operations;
   pipes.reserve(pools);
@@ -305,7 +305,7 @@ TEST_P(lent_rings, many_pools_at_once) {
     operations.push_back(start(pipes[i].reader, all[i], texts[i]));
     put(pipes[i].writer, std::to_string(i));
   }
-  run_until([&] { return std::ranges::all_of(texts, [](told const& t) { return t.values == 1; }); });
+  run_until([&] { return std::ranges::all_of(texts, [](brought const& t) { return t.values == 1; }); });
   for (std::size_t i = 0; i != pools; ++i) EXPECT_EQ(texts[i].text, std::to_string(i));
 }
 
@@ -313,7 +313,7 @@ TEST_P(lent_rings, multiplexers_come_and_go_while_a_pool_lives) {
   buffer_pool pool(4, 4);
   for (int i = 0; i != 20; ++i) {
     auto p = pipe();
-    told t;
+    brought t;
     auto op = start(p.reader, pool, t);
     put(p.writer, "0123456789");
     run_until([&] { return t.text.size() == 10; });
@@ -330,7 +330,7 @@ TEST_P(lent_rings, connections_end_with_much_on_the_way) {
   buffer_pool pool(8, 1);
   for (int i = 0; i != 30; ++i) {
     auto p = pair();
-    told t;
+    brought t;
     t.on_value = [&](lent_buffer&&) {
       if (t.values == i) {
         EXPECT_TRUE(p.first.close().has_value());
@@ -363,7 +363,7 @@ TEST_P(lent_rings, against_what_was_sent) {
     buffer_pool pool(1 + below(6), 1 + below(20));
     std::size_t const connections = 1 + below(8);
     std::vector<unio::socket_pair> pairs;
-    std::deque<told> texts(connections);
+    std::deque<brought> texts(connections);
     std::vector<std::string> sent(connections);
     std::vector<std::size_t> at(connections);
     std::vector<std::unique_ptr<many>> operations;
@@ -378,7 +378,7 @@ TEST_P(lent_rings, against_what_was_sent) {
       operations.push_back(start(pairs[i].first, pool, texts[i]));
     }
     auto const all_done = [&] {
-      return std::ranges::all_of(texts, [](told const& t) { return t.dones == 1; });
+      return std::ranges::all_of(texts, [](brought const& t) { return t.dones == 1; });
     };
     for (int turn = 0; turn != 100'000 && !all_done(); ++turn) {
       std::size_t const i = below(static_cast<unsigned>(connections));
@@ -423,7 +423,7 @@ TEST_P(lent_rings_alone, are_not_needed) {
       });
   buffer_pool pool(4, 4);
   auto p = pipe();
-  told t;
+  brought t;
   auto const op = start(p.reader, pool, t);
   std::string const sent = letters(100);
   put(p.writer, sent);
@@ -441,7 +441,7 @@ TEST_P(lent_rings_alone, may_be_forbidden_under_way) {
     buffer_pool pool(4, 4);
     std::string const sent = letters(200);
     m_ = test::make_multiplexer("uring").value();
-    told t, u;
+    brought t, u;
     auto p = pipe();
     auto s = pair();
     auto const op = start(p.reader, pool, t);
@@ -462,7 +462,7 @@ TEST_P(lent_rings_alone, may_be_forbidden_under_way) {
       EXPECT_GT(calls.failures<&unio::sys::table::io_uring_enter>(), 0);
       // What a tiny ring has read and not yet told is lost with it, and the operations say so.
       if (t.dones != 0 || u.dones != 0) {
-        for (told const* each : {&t, &u}) {
+        for (brought const* each : {&t, &u}) {
           if (each->dones != 0) {
             EXPECT_EQ(each->error, std::errc::state_not_recoverable);
           }

@@ -22,7 +22,7 @@ void send(datagram_handle& over, std::string_view bytes) {
   unio::send_description const to_the_peer;
   EXPECT_EQ(over.send_to(to_the_peer, unio::const_buffer(bytes), 10s).bytes_transferred(), bytes.size());
 }
-std::string receive(datagram_handle& from) {
+std::string received_by(datagram_handle& from) {
   char memory[64];
   unio::datagram_info info;
   auto const got = from.receive_from(unio::mutable_buffer(memory), info, 10s);
@@ -48,16 +48,16 @@ TEST(listening_datagram, accepts_connections_that_keep_messages_apart) {
   EXPECT_EQ(peer.kind(), unio::handle_kind::datagram_socket);
   EXPECT_NE(::fcntl(peer.native_handle(), F_GETFD) & FD_CLOEXEC, 0);
   EXPECT_NE(::fcntl(peer.native_handle(), F_GETFL) & O_NONBLOCK, 0);
-  EXPECT_EQ(receive(peer), "one");
-  EXPECT_EQ(receive(peer), "");
-  EXPECT_EQ(receive(peer), "and two");
+  EXPECT_EQ(received_by(peer), "one");
+  EXPECT_EQ(received_by(peer), "");
+  EXPECT_EQ(received_by(peer), "and two");
   EXPECT_EQ(unio::credentials_of_peer(peer).value().process, ::getpid());
   datagram_handle other = listening.try_accept().value();
-  EXPECT_EQ(receive(other), std::string(64, 'x') + "…");
+  EXPECT_EQ(received_by(other), std::string(64, 'x') + "…");
   send(peer, "answer");
-  EXPECT_EQ(receive(first), "answer");
+  EXPECT_EQ(received_by(first), "answer");
   ASSERT_TRUE(first.close());
-  EXPECT_EQ(receive(peer), ""); // the end
+  EXPECT_EQ(received_by(peer), ""); // the end
 }
 
 unio::task<> answer_one(listening_datagram_handle& listening) {
@@ -79,7 +79,7 @@ TEST(listening_datagram, accepts_in_a_coroutine) {
   auto const client = [](endpoint to) -> unio::task<> {
     datagram_handle mine = connected(to);
     send(mine, "ask");
-    EXPECT_EQ(receive(mine), "ask");
+    EXPECT_EQ(received_by(mine), "ask");
     co_return;
   };
   std::jthread const asks([&] { unio::run(client(at)); });

@@ -18,7 +18,7 @@ using unio::file_handle;
 
 auto const page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 
-file_handle open(test::temporary_directory const& d, char const* name, mode m = mode::write) {
+file_handle opened_in(test::temporary_directory const& d, char const* name, mode m = mode::write) {
   return file_handle::file(d.handle(), name, m,
                            m == mode::write ? creation::if_needed : creation::open_existing)
       .value();
@@ -79,7 +79,7 @@ TEST(map_handle, gives_ranges_back_and_zeroes_them) {
 TEST(map_handle, is_a_section_of_a_file) {
   test::temporary_directory const d;
   d.write("a", std::string(page, 'a') + "hello");
-  file_handle f = open(d, "a");
+  file_handle f = opened_in(d, "a");
   map_handle m = map_handle::section(f, page, 0, map_access::write, 16 * page).value();
   EXPECT_EQ(m.length(), 5U);
   ASSERT_TRUE(f.close()) << "the map has a descriptor of its own";
@@ -105,7 +105,7 @@ TEST(map_handle, is_a_section_of_a_file) {
 TEST(map_handle, takes_in_what_another_process_adds) {
   test::temporary_directory const d;
   d.write("a", "first");
-  file_handle f = open(d, "a", mode::read);
+  file_handle f = opened_in(d, "a", mode::read);
   map_handle m = map_handle::section(f, 0, 4 * page).value();
   EXPECT_EQ(m.length(), 5U);
   std::string const more(2 * page, 'z');
@@ -124,7 +124,7 @@ TEST(map_handle, takes_in_what_another_process_adds) {
 TEST(map_handle, keeps_changes_of_copy_on_write_to_itself) {
   test::temporary_directory const d;
   d.write("a", "hello");
-  map_handle m = map_handle::section(open(d, "a"), 0, 0, map_access::copy_on_write).value();
+  map_handle m = map_handle::section(opened_in(d, "a"), 0, 0, map_access::copy_on_write).value();
   put(m, 0, "HELLO");
   ASSERT_TRUE(m.barrier(0, 0));
   ASSERT_TRUE(m.zero(1, 2));
@@ -135,7 +135,7 @@ TEST(map_handle, keeps_changes_of_copy_on_write_to_itself) {
 TEST(map_handle, refuses_what_cannot_be_mapped) {
   test::temporary_directory const d;
   d.write("a", "hello");
-  file_handle reader = open(d, "a", mode::read);
+  file_handle reader = opened_in(d, "a", mode::read);
   EXPECT_EQ(map_handle::section(reader, 0, 0, map_access::write).error().value(), EACCES);
   EXPECT_EQ(map_handle::section(reader, 1, 2).error().value(), EINVAL);
   EXPECT_EQ(map_handle::section(reader, page, 0).error().value(), EINVAL);
@@ -158,7 +158,7 @@ TEST(map_handle, is_moved_with_its_memory) {
 TEST(map_handle, reports_what_the_device_says) {
   test::temporary_directory const d;
   d.write("a", "hello");
-  map_handle m = map_handle::section(open(d, "a"), 0, 0, map_access::write).value();
+  map_handle m = map_handle::section(opened_in(d, "a"), 0, 0, map_access::write).value();
   test::replaced_calls calls;
   calls->msync = [](void*, std::size_t, int) noexcept -> std::int64_t { return -EIO; };
   EXPECT_EQ(m.barrier(0, 0).error().value(), EIO);
@@ -169,7 +169,7 @@ TEST(mapped, is_an_array_in_a_file) {
   struct point {
     std::int32_t x, y;
   };
-  file_handle f = open(d, "points");
+  file_handle f = opened_in(d, "points");
   ASSERT_TRUE(f.truncate(3 * sizeof(point) + 1));
   auto points = unio::mapped<point>::section(f, 0, 0, map_access::write, 1000).value();
   ASSERT_EQ(points.size(), 3U) << "as many as fit";
@@ -190,7 +190,7 @@ TEST(mapped, is_an_array_in_a_file) {
 TEST(map_guard, is_not_needed_for_copies) {
   test::temporary_directory const d;
   d.write("a", std::string(4 * page, 'a'));
-  map_handle m = map_handle::section(open(d, "a"), 0, 0, map_access::write).value();
+  map_handle m = map_handle::section(opened_in(d, "a"), 0, 0, map_access::write).value();
   ASSERT_EQ(::truncate((d / "a").c_str(), static_cast<off_t>(page)), 0);
   std::string into(4 * page, 'x');
   EXPECT_EQ(m.read_copy(0, std::as_writable_bytes(std::span(into))).value(), page);
@@ -218,7 +218,7 @@ TEST(map_guard, makes_zeros_of_what_was_cut_off) {
   test::temporary_directory const d;
   d.write("a", std::string(4 * page, 'a'));
   EXPECT_EQ(in_guarded_child([&] {
-              map_handle m = map_handle::section(open(d, "a"), 0, 0, map_access::write).value();
+              map_handle m = map_handle::section(opened_in(d, "a"), 0, 0, map_access::write).value();
               auto volatile const* const at = reinterpret_cast<char volatile*>(m.address());
               CHILD_EXPECTS(!m.was_cut() && at[3 * page] == 'a');
               CHILD_EXPECTS(::truncate((d / "a").c_str(), static_cast<off_t>(page)) == 0);
@@ -241,7 +241,7 @@ TEST(map_guard, tells_of_holes_that_a_full_filesystem_has_no_room_for) {
     GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
   EXPECT_EQ(in_guarded_child([&] {
               constexpr extent_type bytes = 1 << 20;
-              auto file = open(d, "full/a");
+              auto file = opened_in(d, "full/a");
               CHILD_EXPECTS(file.truncate(bytes).value() == bytes);
               map_handle m = map_handle::section(file, 0, 0, map_access::write).value();
               auto volatile* const at = reinterpret_cast<char volatile*>(m.address());
@@ -307,7 +307,8 @@ TEST(map_guard, survives_a_file_that_is_cut_all_the_time) {
                 }
               bool fine = true;
               {
-                map_handle m = map_handle::section(open(d, "a"), 0, 64 * page, map_access::write).value();
+                map_handle m =
+                    map_handle::section(opened_in(d, "a"), 0, 64 * page, map_access::write).value();
                 for (int round = 0; round != 300; ++round) {
                   auto volatile* const at = reinterpret_cast<char volatile*>(m.address());
                   for (std::size_t i = 0; i != 64; ++i) {
@@ -343,7 +344,7 @@ TEST(map_guard, leaves_other_faults_to_the_handler_before) {
     ::raise(SIGBUS);
     CHILD_EXPECTS(others == 1);
     // Memory that is not the library's.
-    file_handle f = open(d, "a");
+    file_handle f = opened_in(d, "a");
     void* const at = ::mmap(nullptr, 2 * page, PROT_READ, MAP_SHARED, f.native_handle(), 0);
     CHILD_EXPECTS(f.truncate(0));
     return static_cast<char volatile*>(at)[page] == 0 ? 4 : 5;

@@ -24,8 +24,6 @@ namespace {
 
 using namespace test;
 
-constexpr auto long_time = 30s; // nothing takes so long unless it hangs
-
 /// All bytes until the end.
 std::string read_all(unio::pipe_handle& from) {
   std::string all;

@@ -21,8 +21,6 @@ namespace {
 
 using namespace test;
 
-constexpr auto long_time = 30s;
-
 // It calls handlers when the program next calls the C library, and lets a forked child start no threads.
 #if defined(UNIO_THREAD_SANITIZER)
 constexpr bool defers_signals = true;

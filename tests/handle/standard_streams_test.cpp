@@ -27,8 +27,6 @@ constexpr bool children_start_no_threads = false;
 
 using namespace test;
 
-constexpr auto long_time = 30s;
-
 bool blocks(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0; }
 
 std::string read_from(io_handle& h) {
@@ -207,7 +205,7 @@ class shared_stream_of_another : public test::on_each_driver {
 };
 UNIO_ON_BOTH_DRIVERS(shared_stream_of_another);
 
-struct tell {
+struct tell_text {
   std::string* told;
   char const* memory;
   void set_value(unio::io_result<unio::mutable_buffers>&& r) {
@@ -228,7 +226,7 @@ TEST_P(shared_stream_of_another, is_read_only_when_it_is_ready) {
     EXPECT_TRUE(blocks(fds[0]));
     in.set_multiplexer(m_.get());
     std::string told;
-    auto op = unio::connect(unio::async_read(in, unio::mutable_buffer(memory)), tell{&told, memory});
+    auto op = unio::connect(unio::async_read(in, unio::mutable_buffer(memory)), tell_text{&told, memory});
     op.start();
     (void)m_->try_run();
     EXPECT_EQ(told, "");

@@ -16,8 +16,6 @@ namespace {
 
 using namespace test;
 
-constexpr auto long_time = 30s;
-
 void append(test::temporary_directory const& d, std::string_view text) {
   std::ofstream(d / "log", std::ios::app | std::ios::binary) << text;
 }

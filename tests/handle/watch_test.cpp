@@ -15,8 +15,6 @@ namespace {
 
 using namespace test;
 
-constexpr auto long_time = 30s;
-
 /// The next events, as text: "3 created name".
 std::vector<watch_event> read_from(watch_handle& w, unio::mutable_buffer memory) {
   std::vector<watch_event> all;

@@ -39,15 +39,15 @@ class places {
 };
 
 // A thread that runs a multiplexer, with so many operations in flight, until it is told to end.
-class runner {
+class busy_runner {
  public:
-  explicit runner(io_multiplexer& m, int in_flight = 1)
+  explicit busy_runner(io_multiplexer& m, int in_flight = 1)
       : end_(unio::event_handle::create().value()), thread_([&m, in_flight, this] { body(m, in_flight); }) {
     ready_.wait();
   }
-  runner(runner const&) = delete;
-  runner& operator=(runner const&) = delete;
-  ~runner() {
+  busy_runner(busy_runner const&) = delete;
+  busy_runner& operator=(busy_runner const&) = delete;
+  ~busy_runner() {
     EXPECT_TRUE(end_.signal().has_value());
     thread_.join();
   }
@@ -115,7 +115,7 @@ TEST_P(balance, accepted_connections_are_served_by_all_threads) {
   places p;
   std::vector<unio::socket_handle> clients;
   {
-    runner first(*m_), second(*m_);
+    busy_runner first(*m_), second(*m_);
     // All are accepted by one of them.
     unio::async_run(*m_, [](unio::listening_socket_handle& l, io_multiplexer& m, places& in) -> unio::task<> {
       for (int i = 0; i != waves * of_a_wave; ++i)
@@ -139,7 +139,7 @@ TEST_P(balance, accepted_connections_are_served_by_all_threads) {
 TEST_P(balance, a_thread_with_fewer_operations_begins_what_is_spawned_from_outside) {
   watchdog const w;
   places p;
-  runner more(*m_, 1000), fewer(*m_);
+  busy_runner more(*m_, 1000), fewer(*m_);
   for (int i = 0; i != 100; ++i) {
     EXPECT_TRUE(m_->spawn([&] { p.note(); }));
     p.wait_for(i + 1);
@@ -150,7 +150,7 @@ TEST_P(balance, a_thread_with_fewer_operations_begins_what_is_spawned_from_outsi
 TEST_P(balance, what_is_spawned_begins_elsewhere_while_the_thread_with_least_to_do_computes) {
   watchdog const w;
   places p;
-  runner first(*m_, 2), second(*m_, 2);
+  busy_runner first(*m_, 2), second(*m_, 2);
   auto const check = [&](int before) {
     kept_busy const k(*m_);
     for (int i = 0; i != 64; ++i) EXPECT_TRUE(m_->spawn([&] { p.note(); }));
@@ -167,7 +167,7 @@ TEST_P(balance, what_a_thread_spawns_and_does_not_come_to_begins_elsewhere) {
   places p;
   std::atomic<bool> has_spawned = false;
   std::thread::id kept;
-  runner first(*m_, 2), second(*m_, 2);
+  busy_runner first(*m_, 2), second(*m_, 2);
   EXPECT_TRUE(m_->post([&] {
     kept = std::this_thread::get_id();
     for (int i = 0; i != 64; ++i) EXPECT_TRUE(m_->spawn([&] { p.note(); }));
@@ -182,7 +182,7 @@ TEST_P(balance, a_thread_that_has_joined_and_does_not_run_begins_nothing) {
   watchdog const w;
   m_->join_in();
   places p;
-  runner r(*m_, 100); // this thread has less to do
+  busy_runner r(*m_, 100); // this thread has less to do
   unio::timer_handle t(1h, m_.get());
   started const keep{unio::async_wait(t)};
   for (int i = 0; i != 64; ++i) EXPECT_TRUE(m_->spawn([&] { p.note(); }));
@@ -193,11 +193,11 @@ TEST_P(balance, a_thread_that_has_joined_and_does_not_run_begins_nothing) {
 TEST_P(balance, a_thread_that_joins_begins_what_is_new) {
   watchdog const w;
   places p;
-  runner first(*m_, 1000);
+  busy_runner first(*m_, 1000);
   EXPECT_TRUE(m_->spawn([&] { p.note(); }));
   p.wait_for(1);
   EXPECT_EQ(p.on(first.id()), 1);
-  runner second(*m_);
+  busy_runner second(*m_);
   for (int i = 0; i != 100; ++i) {
     EXPECT_TRUE(m_->spawn([&] { p.note(); }));
     p.wait_for(i + 2);
@@ -243,14 +243,14 @@ TEST_P(balance, each_is_run_once_though_threads_come_and_go) {
   watchdog const w;
   constexpr int spawners = 2, each = 500;
   places p;
-  runner stays(*m_);
+  busy_runner stays(*m_);
   {
     std::vector<std::jthread> outside;
     for (int i = 0; i != spawners; ++i)
       outside.emplace_back([&] {
         for (int k = 0; k != each; ++k) EXPECT_TRUE(m_->spawn([&] { p.note(); }));
       });
-    for (int i = 0; i != 10; ++i) runner(*m_, i);
+    for (int i = 0; i != 10; ++i) busy_runner(*m_, i);
   }
   p.wait_for(spawners * each);
 }

@@ -6,6 +6,7 @@
 
 #include "support/descriptors.hpp"
 #include "support/drivers.hpp"
+#include "support/posix.hpp"
 #include "support/receivers.hpp"
 #include "support/test.hpp"
 

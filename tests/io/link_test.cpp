@@ -7,6 +7,7 @@
 #include "support/child.hpp"
 #include "support/coroutine.hpp"
 #include "support/drivers.hpp"
+#include "support/ends.hpp"
 #include "support/failing_calls.hpp"
 #include "support/isolated.hpp"
 #include "support/posix.hpp"
@@ -22,6 +23,7 @@
 namespace {
 
 using namespace test;
+using test::put;
 
 class link : public test::nothing_pending_on_each_driver {
  protected:
@@ -38,9 +40,6 @@ class link : public test::nothing_pending_on_each_driver {
 
 UNIO_ON_BOTH_DRIVERS(link);
 
-void put(unio::handle const& h, std::string_view text) {
-  ASSERT_EQ(::write(h.native_handle(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
-}
 std::string get(unio::handle const& h, std::size_t most = 64) {
   std::string s(most, '\0');
   ssize_t const n = ::read(h.native_handle(), s.data(), s.size());

@@ -83,7 +83,7 @@ class away : public test::on_each_driver {
 };
 UNIO_ON_BOTH_DRIVERS(away);
 
-void put(int fd, char c = 'x') { ASSERT_EQ(::write(fd, &c, 1), 1); }
+void put_one(int fd, char c = 'x') { ASSERT_EQ(::write(fd, &c, 1), 1); }
 
 struct reading {
   reading(unio::pipe_handle& p)
@@ -107,7 +107,7 @@ TEST_P(away, what_a_busy_thread_has_in_flight_goes_on_elsewhere) {
     busy = std::this_thread::get_id();
     r.op.start();
   });
-  put(p.writer.native_handle());
+  put_one(p.writer.native_handle());
   r.done.wait(false);
   EXPECT_NE(r.where, busy);
   may_go_on_.count_down();
@@ -134,13 +134,13 @@ TEST_P(away, what_the_kernel_has_is_taken_as_well_and_no_byte_is_lost) {
       });
     }));
     started.wait();
-    put(p.writer.native_handle(), 'a');
+    put_one(p.writer.native_handle(), 'a');
     r->done.wait(false);
     while (!r->op.finished()) std::this_thread::yield();
     EXPECT_EQ(r->op.result().value().bytes(), 1U);
     EXPECT_EQ(r->memory[0], 'a');
     r.reset(); // its memory is gone before the thread comes back
-    put(p.writer.native_handle(), 'b');
+    put_one(p.writer.native_handle(), 'b');
     go_on = true;
     go_on.notify_one();
     reading next(p.reader);
@@ -216,7 +216,7 @@ TEST_P(away, a_coroutine_whose_thread_is_busy_is_resumed_by_another) {
     unio::async_run(m_->executor(), body(p.reader, where, done));
   });
   std::this_thread::sleep_for(2ms);
-  put(p.writer.native_handle());
+  put_one(p.writer.native_handle());
   done.wait(false);
   EXPECT_NE(where, busy);
   may_go_on_.count_down();
@@ -256,7 +256,7 @@ TEST_P(away, a_thread_is_not_woken_any_more_for_what_was_taken_from_it) {
   reading r(p.reader);
   std::thread::id const busy = in_a_thread_that_will_stay([&] { r.op.start(); });
   EXPECT_EQ(epoll_sets_with(p.reader.native_handle()), 1);
-  put(p.writer.native_handle());
+  put_one(p.writer.native_handle());
   r.done.wait(false);
   EXPECT_NE(r.where, busy);
   EXPECT_EQ(epoll_sets_with(p.reader.native_handle()), 0);
@@ -337,7 +337,7 @@ TEST_P(away, readiness_is_found_elsewhere) {
   auto p = test::pipe_on(m_.get());
   going_on<unio::atomic_async_poll> ready(p.reader, unio::readiness::readable);
   std::thread::id const busy = in_a_thread_that_will_stay([&] { ready.op.start(); });
-  put(p.writer.native_handle());
+  put_one(p.writer.native_handle());
   ready.wait();
   EXPECT_NE(ready.where, busy);
   may_go_on_.count_down();
@@ -371,12 +371,12 @@ TEST_P(away, what_was_put_off_goes_on_elsewhere) {
   std::latch started(1);
   ASSERT_TRUE(m_->post([&] {
     for (connection& c : all) c.first->start();
-    for (connection& c : all) put(c.ends.second.native_handle());
+    for (connection& c : all) put_one(c.ends.second.native_handle());
     started.count_down();
   }));
   started.wait();
   while (begun != connections) std::this_thread::yield();
-  for (connection& c : all) put(c.ends.second.native_handle());
+  for (connection& c : all) put_one(c.ends.second.native_handle());
   for (connection& c : all) c.next->wait();
   may_go_on_.count_down();
   for (connection& c : all)
@@ -400,7 +400,7 @@ TEST_P(away, results_behind_a_long_receiver_are_delivered_elsewhere) {
   std::latch started(1);
   ASSERT_TRUE(m_->post([&] {
     for (auto& op : ops) op.start();
-    for (auto& p : pipes) put(p.writer.native_handle());
+    for (auto& p : pipes) put_one(p.writer.native_handle());
     started.count_down();
   }));
   started.wait();
@@ -421,7 +421,7 @@ TEST_P(away, what_was_taken_is_cancelled_and_closed_by_the_thread_that_started_i
       a->op.start();
       b->op.start();
       std::this_thread::sleep_for(std::chrono::microseconds(round * 100));
-      put(q.writer.native_handle());
+      put_one(q.writer.native_handle());
       a->op.cancel();
       EXPECT_TRUE(q.reader.close().has_value());
       while (!a->done || !b->done) {

@@ -27,19 +27,19 @@ using namespace std::chrono_literals;
 using mode = unio::handle::mode;
 using creation = unio::handle::creation;
 
-constexpr std::size_t block = 4096;
+constexpr std::size_t block_size = 4096;
 
 class cached_reads : public test::on_each_driver {
  protected:
   void SetUp() override {
     on_each_driver::SetUp();
     if (IsSkipped()) return;
-    directory_.write("a", std::string(block, 'a') + std::string(block, 'b') + "end");
+    directory_.write("a", std::string(block_size, 'a') + std::string(block_size, 'b') + "end");
     file_ = unio::file_handle::file(directory_.handle(), "a").value();
     file_.set_multiplexer(m_.get());
   }
   // What a read that is alone brings, or its error.
-  std::string read(std::uint64_t at, std::size_t bytes = block, unio::deadline d = {}) {
+  std::string read(std::uint64_t at, std::size_t bytes = block_size, unio::deadline d = {}) {
     std::string memory(bytes, '.');
     std::vector<unio::io_result<unio::mutable_buffers>> got;
     auto one =
@@ -52,7 +52,7 @@ class cached_reads : public test::on_each_driver {
   }
   // From here on an attempt is made at once, and at once again.
   void make_sure() {
-    for (int i = 0; i != 8; ++i) ASSERT_EQ(read(0), std::string(block, 'a'));
+    for (int i = 0; i != 8; ++i) ASSERT_EQ(read(0), std::string(block_size, 'a'));
   }
 
   test::temporary_directory const directory_;
@@ -62,34 +62,34 @@ class cached_reads : public test::on_each_driver {
 TEST_P(cached_reads, end_where_the_file_does) {
   make_sure();
   std::uint64_t const before = m_->counters().inline_hits;
-  EXPECT_EQ(read(2 * block), "end");
-  EXPECT_EQ(read(2 * block + 1, 100), "nd");
-  EXPECT_EQ(read(2 * block + 3), "");
-  EXPECT_EQ(read(100 * block), "");
-  EXPECT_EQ(read(block - 1, 2), "ab");
+  EXPECT_EQ(read(2 * block_size), "end");
+  EXPECT_EQ(read(2 * block_size + 1, 100), "nd");
+  EXPECT_EQ(read(2 * block_size + 3), "");
+  EXPECT_EQ(read(100 * block_size), "");
+  EXPECT_EQ(read(block_size - 1, 2), "ab");
   EXPECT_EQ(m_->counters().inline_hits, before + 5) << "none needs a thread, of the kernel's or ours";
 }
 
 TEST_P(cached_reads, of_what_has_left_the_cache_are_whole) {
   make_sure();
   ASSERT_EQ(::fsync(file_.native_handle()), 0); // what is not written yet stays
-  ASSERT_EQ(::posix_fadvise(file_.native_handle(), block, block, POSIX_FADV_DONTNEED), 0);
-  EXPECT_EQ(read(block), std::string(block, 'b'));
+  ASSERT_EQ(::posix_fadvise(file_.native_handle(), block_size, block_size, POSIX_FADV_DONTNEED), 0);
+  EXPECT_EQ(read(block_size), std::string(block_size, 'b'));
   make_sure();
-  ASSERT_EQ(::posix_fadvise(file_.native_handle(), block, block, POSIX_FADV_DONTNEED), 0);
-  EXPECT_EQ(read(0, 3 * block), std::string(block, 'a') + std::string(block, 'b') + "end");
+  ASSERT_EQ(::posix_fadvise(file_.native_handle(), block_size, block_size, POSIX_FADV_DONTNEED), 0);
+  EXPECT_EQ(read(0, 3 * block_size), std::string(block_size, 'a') + std::string(block_size, 'b') + "end");
 }
 
 TEST_P(cached_reads, that_are_only_tried_bring_what_is_there) {
   make_sure();
-  EXPECT_EQ(read(2 * block, block, unio::deadline::zero()), "end");
-  EXPECT_EQ(read(0, block, unio::deadline::zero()), std::string(block, 'a'));
+  EXPECT_EQ(read(2 * block_size, block_size, unio::deadline::zero()), "end");
+  EXPECT_EQ(read(0, block_size, unio::deadline::zero()), std::string(block_size, 'a'));
 }
 
 TEST_P(cached_reads, at_the_files_position_follow_each_other) {
   make_sure();
-  EXPECT_EQ(read(unio::no_offset), std::string(block, 'a'));
-  EXPECT_EQ(read(unio::no_offset), std::string(block, 'b'));
+  EXPECT_EQ(read(unio::no_offset), std::string(block_size, 'a'));
+  EXPECT_EQ(read(unio::no_offset), std::string(block_size, 'b'));
   EXPECT_EQ(read(unio::no_offset), "end");
   EXPECT_EQ(read(unio::no_offset), "");
 }
@@ -104,13 +104,14 @@ TEST_P(cached_reads, of_many_at_once_are_whole) {
   std::array<std::string, 32> memory;
   std::deque<test::started<unio::async_read>> all;
   for (std::size_t i = 0; i != memory.size(); ++i) {
-    memory[i].assign(block, '.');
-    all.emplace_back(unio::async_read(file_, {unio::mutable_buffer(memory[i].data(), block), i % 3 * block}));
+    memory[i].assign(block_size, '.');
+    all.emplace_back(
+        unio::async_read(file_, {unio::mutable_buffer(memory[i].data(), block_size), i % 3 * block_size}));
   }
   while (!test::all_ended(all)) (void)m_->try_run_for(100ms);
   for (std::size_t i = 0; i != memory.size(); ++i) {
     std::string const wanted =
-        std::array{std::string(block, 'a'), std::string(block, 'b'), std::string("end")}[i % 3];
+        std::array{std::string(block_size, 'a'), std::string(block_size, 'b'), std::string("end")}[i % 3];
     EXPECT_EQ(memory[i].substr(0, all[i].bytes), wanted) << i;
   }
 }
@@ -125,9 +126,10 @@ TEST_P(cached_reads, of_what_is_cached_by_half_are_whole) {
   make_sure();
   ASSERT_EQ(::fsync(file_.native_handle()), 0);
   ASSERT_EQ(::posix_fadvise(file_.native_handle(), half, half, POSIX_FADV_DONTNEED), 0);
-  if (test::cached_pages(directory_ / "large") > static_cast<std::ptrdiff_t>(half / block))
+  if (test::cached_pages(directory_ / "large") > static_cast<std::ptrdiff_t>(half / block_size))
     GTEST_SKIP() << "the second half stays in the cache";
-  EXPECT_TRUE(read(half - block, 2 * block) == std::string(block, 'a') + std::string(block, 'b'));
+  EXPECT_TRUE(read(half - block_size, 2 * block_size) ==
+              std::string(block_size, 'a') + std::string(block_size, 'b'));
 }
 
 UNIO_ON_BOTH_DRIVERS(cached_reads);

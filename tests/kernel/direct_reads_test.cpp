@@ -35,7 +35,7 @@ struct alignas(block) page {
   std::array<char, block> bytes{};
 };
 
-class direct_reads : public testing::Test {
+class direct_reads : public ::testing::Test {
  protected:
   void SetUp() override {
     if (std::string const why = test::no_direct_io(directory_.path()); !why.empty()) GTEST_SKIP() << why;

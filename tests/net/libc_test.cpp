@@ -18,7 +18,6 @@ namespace {
 
 std::atomic<int> hanging{0};
 std::atomic<bool> let_go{false};
-std::atomic<int> calls{0};
 
 void hang() {
   ++hanging;
@@ -32,7 +31,6 @@ void hang() {
 extern "C" int getaddrinfo(char const* name, char const* service, addrinfo const* hints, addrinfo** found) {
   using function = int (*)(char const*, char const*, addrinfo const*, addrinfo**);
   static auto const real = reinterpret_cast<function>(::dlsym(RTLD_NEXT, "getaddrinfo"));
-  ++calls;
   std::string_view const text(name != nullptr ? name : "");
   if (text.ends_with(".hangs")) {
     hang();

@@ -32,7 +32,7 @@ struct network {
   unio::datagram_handle socket;
 };
 
-zone example() {
+zone simulated_zone() {
   zone z;
   z.add("both.test", a_record("10.0.0.1")).add("both.test", aaaa_record("2001:db8::1"));
   return z;
@@ -57,7 +57,7 @@ TEST(simulated_names, are_found_although_datagrams_are_lost_doubled_and_reordere
   int whole = 0, halves = 0, none = 0;
   for_seeds(500, [&](simulation& sim) {
     {
-      network n(sim, example());
+      network n(sim, simulated_zone());
       auto const r = unio::run(beside_a_server(n, look_up("both.test", 60s)));
       if (!r.has_value()) {
         ++none; // five datagrams in a row were lost
@@ -88,7 +88,7 @@ TEST(simulated_names, wait_fifty_milliseconds_for_the_other_family_and_a_second_
   for (bool const all : {false, true}) {
     simulation sim(simulation_options::orderly());
     {
-      zone const z = example();
+      zone const z = simulated_zone();
       network n(sim,
                 [&](dns_query const& q) { return all || q.type == aaaa ? std::vector<dns_answer>() : z(q); });
       auto const before = sim.now();
@@ -112,7 +112,7 @@ TEST(simulated_names, end_at_the_deadline_or_when_they_are_stopped_and_leave_no_
   for_seeds(500, [&](simulation& sim) {
     dice d{sim.seed()};
     {
-      network n(sim, example());
+      network n(sim, simulated_zone());
       auto const limit = std::chrono::microseconds(d.below(12'000));
       unio::stop_source stop;
       bool const stops = d.below(2) == 0;
@@ -149,7 +149,7 @@ TEST(simulated_names, that_only_the_c_library_finds_are_refused) {
 TEST(simulated_names, lead_to_a_connection_past_an_address_that_is_silent) {
   simulation sim(simulation_options::orderly());
   {
-    network n(sim, example());
+    network n(sim, simulated_zone());
     // The IPv6 address comes first, and nothing that is sent there arrives.
     sim.set_route(endpoint::ipv6({0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 0),
                   {.is_lost = true});

@@ -49,7 +49,7 @@ std::string take_one(int fd) {
 }
 
 /// Sends until there is no room. Returns how many datagrams that took.
-int fill(int fd) {
+int fill_queue(int fd) {
   int n = 0;
   while (::send(fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) ++n;
   return n;
@@ -157,7 +157,7 @@ template <bool IsSequenced> struct send_to_full : send_to<unix_datagram_ends<IsS
   static constexpr bool can_wait = true;
   int filled;
   send_to_full(io_multiplexer* m, script s) : send_to<unix_datagram_ends<IsSequenced>>(m, s) {
-    filled = fill(this->ends.sink.native_handle());
+    filled = fill_queue(this->ends.sink.native_handle());
   }
   void make_ready() {
     for (; filled > 0; --filled) EXPECT_EQ(take_one(this->ends.source.native_handle()), "x");
@@ -387,7 +387,7 @@ struct accept_sequenced : fixture {
   }
 };
 
-std::vector<row> all() {
+std::vector<row> datagrams() {
   return {
       row_of<receive_from<udp_ends<false>>>("receive_from_udp"),
       row_of<receive_from<udp_ends<true>>>("receive_from_udp_on_ipv6"),
@@ -419,4 +419,4 @@ std::vector<row> all() {
 
 } // namespace
 
-std::vector<test::row> test::datagram_rows() { return all(); }
+std::vector<test::row> test::datagram_rows() { return datagrams(); }

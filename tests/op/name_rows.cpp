@@ -21,7 +21,7 @@ struct names : test::temporary_directory {
     std::filesystem::create_directory(*this / "below");
   }
 };
-names& directory() {
+names& named_files() {
   static names d;
   return d;
 }
@@ -30,17 +30,17 @@ names& directory() {
 struct on_names : fixture {
   static constexpr bool can_wait = false;
   static constexpr bool zero_is_enough = false; // only a thread that may block can make the call
-  path_handle base = path_handle::path(directory().path()).value();
+  path_handle base = path_handle::path(named_files().path()).value();
   explicit on_names(io_multiplexer* m) {
     base.set_multiplexer(m);
     clean();
   }
   /// Removes what a row makes.
   static void clean() {
-    for (char const* const name : {"new", "other", "made"}) std::filesystem::remove_all(directory() / name);
+    for (char const* const name : {"new", "other", "made"}) std::filesystem::remove_all(named_files() / name);
   }
   static bool exists(char const* name) {
-    return std::filesystem::exists(std::filesystem::symlink_status(directory() / name));
+    return std::filesystem::exists(std::filesystem::symlink_status(named_files() / name));
   }
 };
 
@@ -51,7 +51,7 @@ struct stat_handle : on_names {
   unio::file_handle file;
   static constexpr auto wanted = unio::stat_fields::everything;
   stat_handle(io_multiplexer* m, script) : on_names(m) {
-    file = unio::file_handle::file(directory().handle(), "a").value();
+    file = unio::file_handle::file(named_files().handle(), "a").value();
     file.set_multiplexer(m);
   }
   UNIO_SPELLINGS(async_stat, file, stat, wanted)
@@ -94,13 +94,13 @@ struct set_metadata_of_handle : on_names {
   unio::file_handle file;
   unio::metadata_change change{.permissions = 0640};
   set_metadata_of_handle(io_multiplexer* m, script) : on_names(m) {
-    directory().write("new", "");
-    file = unio::file_handle::file(directory().handle(), "new").value();
+    named_files().write("new", "");
+    file = unio::file_handle::file(named_files().handle(), "new").value();
     file.set_multiplexer(m);
   }
   UNIO_SPELLINGS(async_set_metadata, file, set_metadata, change)
   ending brought(sender::result_type const&) {
-    auto const p = std::filesystem::status(directory() / "new").permissions();
+    auto const p = std::filesystem::status(named_files() / "new").permissions();
     return {p == std::filesystem::perms(0640) ? "0640" : "other permissions"};
   }
 };
@@ -175,7 +175,7 @@ struct open_new_directory : open_directory<true> {
   UNIO_FREE_SPELLINGS(async_open_directory, open_directory, base, "made", creation, flag)
   void again() { clean(); }
   ending brought(sender::result_type r) {
-    return {r->current_path().value() == directory() / "made" ? "made" : "elsewhere"};
+    return {r->current_path().value() == named_files() / "made" ? "made" : "elsewhere"};
   }
 };
 
@@ -227,7 +227,7 @@ struct make_directory : on_names {
   UNIO_FREE_SPELLINGS(async_make_directory, make_directory, base, "made", 0700U)
   void again() { clean(); }
   ending brought(sender::result_type const&) {
-    return {std::filesystem::is_directory(directory() / "made") ? "done, and there" : "done"};
+    return {std::filesystem::is_directory(named_files() / "made") ? "done, and there" : "done"};
   }
 };
 
@@ -236,7 +236,7 @@ struct unlink_file : on_names {
   static constexpr auto what = unio::unlink_mode::file;
   unlink_file(io_multiplexer* m, script) : on_names(m) { again(); }
   UNIO_FREE_SPELLINGS(async_unlink, unlink, base, "new", what)
-  void again() { directory().write("new", ""); }
+  void again() { named_files().write("new", ""); }
   ending brought(sender::result_type const&) { return {exists("new") ? "done" : "done, and gone"}; }
 };
 
@@ -255,21 +255,21 @@ template <unio::relink_mode How> struct rename_to_taken : on_names {
   rename_to_taken(io_multiplexer* m, script) : on_names(m) { again(); }
   UNIO_FREE_SPELLINGS(async_rename, rename, base, "new", base, "other", How)
   void again() {
-    directory().write("new", "first");
-    directory().write("other", "second");
+    named_files().write("new", "first");
+    named_files().write("other", "second");
   }
   ending brought(sender::result_type const&) {
-    return {directory().read("new") + ", " + directory().read("other")};
+    return {named_files().read("new") + ", " + named_files().read("other")};
   }
 };
 
 struct make_symlink : on_names {
   static ending value() { return {"any target"}; }
   static constexpr auto how = unio::relink_mode::replace;
-  make_symlink(io_multiplexer* m, script) : on_names(m) { directory().write("new", ""); }
+  make_symlink(io_multiplexer* m, script) : on_names(m) { named_files().write("new", ""); }
   UNIO_FREE_SPELLINGS(async_make_symlink, make_symlink, base, "new", "any target", how)
   ending brought(sender::result_type const&) {
-    return {std::filesystem::read_symlink(directory() / "new").string()};
+    return {std::filesystem::read_symlink(named_files() / "new").string()};
   }
 };
 
@@ -278,7 +278,7 @@ struct hard_link : on_names {
   hard_link(io_multiplexer* m, script) : on_names(m) {}
   UNIO_FREE_SPELLINGS(async_hard_link, hard_link, base, "a", base, "new")
   void again() { clean(); }
-  ending brought(sender::result_type const&) { return {directory().read("new")}; }
+  ending brought(sender::result_type const&) { return {named_files().read("new")}; }
 };
 
 // ---- names of what is open -------------------------------------------------------------------------------
@@ -288,8 +288,8 @@ struct of_open_file : on_names {
   of_open_file(io_multiplexer* m, script) : on_names(m) { make(m); }
   void make(io_multiplexer* m) {
     clean();
-    directory().write("new", "say hello");
-    file = unio::file_handle::file(directory().handle(), "new").value();
+    named_files().write("new", "say hello");
+    file = unio::file_handle::file(named_files().handle(), "new").value();
     file.set_multiplexer(m);
   }
   void close() { ASSERT_TRUE(file.close()); }
@@ -301,7 +301,7 @@ struct relink_file : of_open_file {
   static constexpr auto how = unio::relink_mode::replace;
   UNIO_SPELLINGS(async_relink, file, relink, base, "other", how)
   ending brought(sender::result_type const&) {
-    return {directory().read("other") + (exists("new") ? "" : ", moved")};
+    return {named_files().read("other") + (exists("new") ? "" : ", moved")};
   }
 };
 
@@ -309,9 +309,9 @@ struct link_file : of_open_file {
   static ending value() { return {"say hello, twice"}; }
   using of_open_file::of_open_file;
   UNIO_SPELLINGS(async_link_inode, file, link, base, "other")
-  void again() { std::filesystem::remove(directory() / "other"); }
+  void again() { std::filesystem::remove(named_files() / "other"); }
   ending brought(sender::result_type const&) {
-    return {directory().read("other") + (exists("new") ? ", twice" : "")};
+    return {named_files().read("other") + (exists("new") ? ", twice" : "")};
   }
 };
 
@@ -326,9 +326,9 @@ struct unlink_open_file : of_open_file {
 struct unlink_replaced_file : of_open_file {
   static ending value() { return failure(ENOENT); }
   unlink_replaced_file(io_multiplexer* m, script s) : of_open_file(m, s) {
-    std::filesystem::rename(directory() / "new", directory() / "other");
-    std::filesystem::remove(directory() / "other");
-    directory().write("new", "another");
+    std::filesystem::rename(named_files() / "new", named_files() / "other");
+    std::filesystem::remove(named_files() / "other");
+    named_files().write("new", "another");
   }
   UNIO_SPELLINGS(async_unlink_inode, file, unlink)
 };
@@ -338,7 +338,7 @@ struct parent_of_file : of_open_file {
   using of_open_file::of_open_file;
   UNIO_FREE_SPELLINGS(async_parent_of, parent_of, file)
   ending brought(sender::result_type const& r) {
-    return {r->current_path().value() == directory().path() ? "its directory" : "another"};
+    return {r->current_path().value() == named_files().path() ? "its directory" : "another"};
   }
 };
 
@@ -347,8 +347,8 @@ struct parent_of_file : of_open_file {
 // Without them the rows say so, the same everywhere.
 bool has_attributes() {
   static bool const known = [] {
-    directory().write("new", "");
-    auto f = unio::file_handle::file(directory().handle(), "new").value();
+    named_files().write("new", "");
+    auto f = unio::file_handle::file(named_files().handle(), "new").value();
     return f.set_attribute("user.unio", unio::const_buffer("x", 1), unio::attribute_mode::set).has_value();
   }();
   return known;
@@ -407,8 +407,8 @@ struct remove_attribute : get_attribute {
   ending brought(sender::result_type const& r) { return reduced(r); }
 };
 
-std::vector<row> all() {
-  ::directory(); // before the first cell counts descriptors
+std::vector<row> name_table() {
+  named_files(); // before the first cell counts descriptors
   return {
       row_of<stat_handle>("stat_file"),
       row_of<stat_name<true>>("stat_name"),
@@ -450,4 +450,4 @@ std::vector<row> all() {
 
 } // namespace
 
-std::vector<test::row> test::name_rows() { return all(); }
+std::vector<test::row> test::name_rows() { return name_table(); }

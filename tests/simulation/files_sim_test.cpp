@@ -19,8 +19,6 @@ namespace {
 using namespace test;
 using unio::file_handle;
 
-bool is(std::error_code e, int number) { return e == std::error_code(number, std::system_category()); }
-
 std::span<std::byte const> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }

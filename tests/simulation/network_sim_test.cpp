@@ -15,8 +15,6 @@ namespace {
 using namespace test;
 using unio::testing::route;
 
-bool is(std::error_code e, int number) { return e == std::error_code(number, std::system_category()); }
-
 constexpr auto& without_resets = with<&simulation_options::resets, false>;
 
 endpoint at(std::string_view text) { return unio::parse_endpoint(text).value(); }

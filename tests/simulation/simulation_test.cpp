@@ -22,8 +22,6 @@ using unio::async_read;
 using unio::async_send_zero_copy;
 using unio::condition;
 
-bool is(std::error_code e, int number) { return e == std::error_code(number, std::system_category()); }
-
 TEST(simulation, replaces_the_system_calls_only_while_it_lives) {
   unio::sys::table const* const before = unio::sys::current;
   {

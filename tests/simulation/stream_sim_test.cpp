@@ -42,15 +42,15 @@ simulation_options tight(std::uint64_t seed) noexcept {
 }
 
 // A task that runs by itself, with what it came to.
-template <class T> class started {
+template <class T> class started_task {
  public:
-  started(simulation& s, task<T> t, unio::stop_token stop = {}) : simulation_(s) {
+  started_task(simulation& s, task<T> t, unio::stop_token stop = {}) : simulation_(s) {
     unio::async_run(s.multiplexer(), std::move(t),
                     [this](unio::task_outcome<T> o) { outcome_.emplace(std::move(o)); }, {.stop = stop});
   }
-  started(started const&) = delete;
-  started& operator=(started const&) = delete;
-  ~started() { EXPECT_TRUE(done()) << "a task is left behind"; }
+  started_task(started_task const&) = delete;
+  started_task& operator=(started_task const&) = delete;
+  ~started_task() { EXPECT_TRUE(done()) << "a task is left behind"; }
   [[nodiscard]] bool done() const { return outcome_.has_value(); }
   T get() {
     EXPECT_TRUE(run_until(simulation_, [&] { return done(); })) << "nothing goes on";
@@ -93,24 +93,24 @@ TEST(simulated_streams, read_and_write_move_every_byte_in_order) {
     bool const piped = d.below(2) == 0;
     unio::any_write_stream const to = piped ? unio::any_write_stream(pipe.writer) : pair.first;
     unio::any_read_stream const from = piped ? unio::any_read_stream(pipe.reader) : pair.second;
-    started here(s, expect_here(s));
-    started writing(s, unio::co_write(to, const_buffers(out)));
-    started reading(s, unio::co_read(from, mutable_buffers(in)));
+    started_task here(s, expect_here(s));
+    started_task writing(s, unio::co_write(to, const_buffers(out)));
+    started_task reading(s, unio::co_read(from, mutable_buffers(in)));
     EXPECT_EQ(writing.get().bytes_transferred(), text.size());
     EXPECT_EQ(reading.get().bytes_transferred(), text.size());
     EXPECT_EQ(room, text);
     // And the end in the middle of a read.
     std::string_view const tail = "tail";
     std::array<char, 10> more{};
-    started beyond(s, unio::co_read(from, more));
-    started last(s, unio::co_write(to, tail));
+    started_task beyond(s, unio::co_read(from, more));
+    started_task last(s, unio::co_write(to, tail));
     EXPECT_TRUE(last.get().has_value());
     (void)pipe.writer.close();
     (void)pair.first.close();
     io_result<mutable_buffers> const r = beyond.get();
     EXPECT_EQ(r.error(), condition::truncated);
     EXPECT_EQ(std::string_view(more.data(), r.bytes_transferred()), tail);
-    started end(s, unio::co_read(from, more));
+    started_task end(s, unio::co_read(from, more));
     EXPECT_EQ(end.get().error(), condition::end_of_stream);
   });
 }
@@ -124,12 +124,12 @@ TEST(simulated_streams, read_that_is_stopped_says_exactly_how_much_it_took) {
     unio::stop_source stop;
     std::size_t taken = 0;
     {
-      started reading(
+      started_task reading(
           s,
           unio::co_read(b, room,
                         d.below(4) == 0 ? deadline(std::chrono::microseconds(1 + d.below(50))) : deadline()),
           stop.get_token());
-      started writing(s, unio::co_write(a, text));
+      started_task writing(s, unio::co_write(a, text));
       for (std::uint64_t turns = d.below(12); turns != 0; --turns) (void)s.multiplexer().try_run();
       if (d.below(2) == 0) s.advance(20us);
       stop.request_stop();
@@ -142,7 +142,7 @@ TEST(simulated_streams, read_that_is_stopped_says_exactly_how_much_it_took) {
     EXPECT_EQ(room.substr(0, taken), text.substr(0, taken));
     (void)a.close();
     std::string rest(text.size() + 1, '\0');
-    started reading(s, unio::co_read(b, rest));
+    started_task reading(s, unio::co_read(b, rest));
     EXPECT_EQ(taken + reading.get().bytes_transferred(), text.size()) << "none lost, none twice";
     EXPECT_EQ(rest.substr(0, text.size() - taken), text.substr(taken));
   });
@@ -157,18 +157,18 @@ TEST(simulated_streams, copy_moves_every_byte_in_order) {
     std::string room(text.size(), '\0');
     std::size_t const limit = d.below(text.size() + 10);
     std::size_t const expected = std::min(limit, text.size());
-    started writing(s, unio::co_write(first.first, text));
-    started reading(s, unio::co_read(second.second, mutable_buffer(room.data(), expected)));
+    started_task writing(s, unio::co_write(first.first, text));
+    started_task reading(s, unio::co_read(second.second, mutable_buffer(room.data(), expected)));
     if (limit <= text.size()) {
-      started copying(s, unio::co_copy(first.second, second.first, limit));
+      started_task copying(s, unio::co_copy(first.second, second.first, limit));
       EXPECT_EQ(copying.get().value(), expected);
       std::string rest(text.size() - limit, '\0');
-      started reading_on(s, unio::co_read(first.second, rest));
+      started_task reading_on(s, unio::co_read(first.second, rest));
       EXPECT_EQ(reading_on.get().bytes_transferred(), rest.size());
       EXPECT_EQ(rest, text.substr(limit)) << "copied beyond the limit";
       EXPECT_TRUE(writing.get().has_value());
     } else {
-      started copying(s, unio::co_copy(first.second, second.first, limit));
+      started_task copying(s, unio::co_copy(first.second, second.first, limit));
       EXPECT_TRUE(writing.get().has_value());
       (void)first.first.close();
       EXPECT_EQ(copying.get().value(), expected);
@@ -187,11 +187,11 @@ TEST(simulated_streams, copy_from_a_reader_that_is_stopped_loses_nothing) {
     auto second = s.stream_pair();
     unio::buffered_reader reader(first.second, 1 + d.below(300));
     std::string arrived;
-    started writing(s, unio::co_write(first.first, text));
+    started_task writing(s, unio::co_write(first.first, text));
     std::size_t told = 0;
     for (int attempt = 0; attempt != 4; ++attempt) {
       unio::stop_source stop;
-      started copying(
+      started_task copying(
           s,
           unio::co_copy(reader, second.first,
                         d.below(3) == 0 ? deadline(std::chrono::microseconds(1 + d.below(40))) : deadline()),
@@ -202,9 +202,9 @@ TEST(simulated_streams, copy_from_a_reader_that_is_stopped_loses_nothing) {
       EXPECT_FALSE(r.has_value()) << "it has no end";
       told += r.bytes_transferred();
     }
-    started copying(s, unio::co_copy(reader, second.first));
+    started_task copying(s, unio::co_copy(reader, second.first));
     std::string room(text.size(), '\0');
-    started reading(s, unio::co_read(second.second, room));
+    started_task reading(s, unio::co_read(second.second, room));
     EXPECT_TRUE(writing.get().has_value());
     (void)first.first.close();
     told += copying.get().value();
@@ -247,11 +247,11 @@ TEST(simulated_streams, lines_arrive_as_they_were_written_whatever_stops_the_rea
     auto reader = unio::lines(b, 61 + d.below(40));
     std::vector<std::string> arrived;
     {
-      started writing(s, write_lines(writer, lines));
+      started_task writing(s, write_lines(writer, lines));
       for (int attempt = 0; attempt != 3; ++attempt) {
         unio::stop_source stop;
-        started reading(s, read_lines(reader, arrived, std::chrono::microseconds(1 + d.below(30))),
-                        stop.get_token());
+        started_task reading(s, read_lines(reader, arrived, std::chrono::microseconds(1 + d.below(30))),
+                             stop.get_token());
         for (std::uint64_t turns = d.below(10); turns != 0; --turns) (void)s.multiplexer().try_run();
         stop.request_stop();
         EXPECT_EQ(reading.get(), condition::canceled);
@@ -259,7 +259,7 @@ TEST(simulated_streams, lines_arrive_as_they_were_written_whatever_stops_the_rea
       EXPECT_TRUE(writing.get());
     }
     (void)a.close();
-    started reading(s, read_lines(reader, arrived, {}));
+    started_task reading(s, read_lines(reader, arrived, {}));
     EXPECT_EQ(reading.get(), condition::end_of_stream);
     EXPECT_EQ(arrived, lines);
   });
@@ -272,20 +272,20 @@ TEST(simulated_streams, flushing_writes_every_byte_once_whatever_stops_it) {
     std::string const text = bytes_of(1 + d.below(2000));
     auto [reader, writer] = s.pipe();
     unio::buffered_writer buffered(writer, text.size() + 1);
-    started filling(s, unio::co_write(buffered, text));
+    started_task filling(s, unio::co_write(buffered, text));
     EXPECT_TRUE(filling.get().has_value());
     std::size_t told = 0;
     for (int attempt = 0; attempt != 3; ++attempt) {
       unio::stop_source stop;
-      started flushing(s, buffered.co_flush(), stop.get_token());
+      started_task flushing(s, buffered.co_flush(), stop.get_token());
       for (std::uint64_t turns = d.below(5); turns != 0; --turns) (void)s.multiplexer().try_run();
       stop.request_stop();
       told += flushing.get().bytes_transferred();
     }
     EXPECT_EQ(told + buffered.unwritten().size(), text.size());
-    started flushing(s, buffered.co_flush());
+    started_task flushing(s, buffered.co_flush());
     std::string room(text.size(), '\0');
-    started reading(s, unio::co_read(reader, room));
+    started_task reading(s, unio::co_read(reader, room));
     EXPECT_TRUE(flushing.get().has_value());
     EXPECT_TRUE(reading.get().has_value());
     EXPECT_EQ(room, text);
@@ -299,7 +299,7 @@ TEST(simulated_streams, transfers_that_are_destroyed_leave_nothing_behind) {
     auto first = s.stream_pair();
     auto second = s.stream_pair();
     std::string const text = bytes_of(d.below(600));
-    started writing(s, unio::co_write(first.first, text));
+    started_task writing(s, unio::co_write(first.first, text));
     auto const executor = s.multiplexer().executor();
     unio::environment const e{.executor = executor, .multiplexer = &s.multiplexer()};
     std::string room(700, '\0');

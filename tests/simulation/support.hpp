@@ -15,6 +15,8 @@ namespace test {
 using unio::testing::simulation;
 using unio::testing::simulation_options;
 
+inline bool is(std::error_code e, int number) { return e == std::error_code(number, std::system_category()); }
+
 /// Runs the simulation until `done()`. False if nothing can happen any more, or it never ends.
 template <class Done> bool run_until(simulation& s, Done done) {
   for (int turns = 0; turns != 100'000; ++turns) {

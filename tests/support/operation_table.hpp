@@ -173,7 +173,6 @@ template <class F, class Result> ending ending_of(F& f, Result&& r) {
 namespace detail {
 
 inline constexpr auto short_time = 8ms;
-inline constexpr auto long_time = 10s; // nothing takes so long unless it hangs
 
 template <class F>
 concept has_peer = requires(F& f) { f.end(); };

@@ -7,6 +7,7 @@
 
 #include <unio/error.hpp>
 
+#include <fcntl.h> // before names of unio are visible: it has a file_handle too
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,6 +43,10 @@ namespace test {
 
 using namespace std::chrono_literals;
 using namespace unio;
+
+inline constexpr auto long_time = 30s; // nothing takes so long unless it hangs
+
+inline bool contains(std::string_view text, std::string_view what) { return text.find(what) != text.npos; }
 
 /// Asked for while the program has one thread, which takes no time, and inherited by children. Each process
 /// that asks when it has threads waits some 10 ms.

@@ -8,8 +8,6 @@ namespace {
 
 using namespace test;
 
-bool contains(std::string const& text, std::string_view what) { return text.find(what) != text.npos; }
-
 TEST(tls_context, reads_certificates_and_keys_from_files_and_from_memory) {
   test::temporary_directory const here;
   here.write("chain.pem", test::the_identity().certificates.value() + test::the_authority().root().value());

@@ -11,8 +11,6 @@ namespace {
 
 using namespace test;
 
-bool contains(std::string_view text, std::string_view what) { return text.find(what) != text.npos; }
-
 tls_options only(tls_version v) { return {.minimum = v, .maximum = v}; }
 
 // ---- happy ------------------------------------------------------------------------------------------------
