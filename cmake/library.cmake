@@ -47,10 +47,11 @@ endif()
 if(UNIO_URING)
   target_link_libraries(unio_objects PRIVATE PkgConfig::unio_liburing)
 endif()
+# What nearly all sources have. All of unio.hpp takes longer to load than it saves.
+set(unio_precompiled_headers <unio/handle.hpp> <unio/connect.hpp> <unio/multiplexer.hpp> <unio/executor.hpp>
+  <algorithm> <cerrno>)
 if(UNIO_PRECOMPILE)
-  # What nearly all sources have. All of unio.hpp takes longer to load than it saves.
-  target_precompile_headers(unio_objects PRIVATE <unio/handle.hpp> <unio/connect.hpp> <unio/multiplexer.hpp>
-    <unio/executor.hpp> <algorithm> <cerrno>)
+  target_precompile_headers(unio_objects PRIVATE ${unio_precompiled_headers})
 endif()
 
 add_library(unio_static STATIC $<TARGET_OBJECTS:unio_objects>)
