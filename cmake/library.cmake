@@ -104,6 +104,9 @@ if(unio_testing_sources)
     POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden)
   target_link_libraries(unio_testing PUBLIC unio_static PRIVATE $<BUILD_INTERFACE:unio_build>)
+  if(UNIO_PRECOMPILE)
+    target_precompile_headers(unio_testing REUSE_FROM unio_objects)
+  endif()
   unio_build_if_used(unio_testing)
 
   # A library of its own: it takes the place of functions of the C library, and of a sanitizer's.

@@ -29,7 +29,7 @@ template <class T, class Socket> void expect_set(Socket& s, one<T> const& row) {
   if (!set && set.error() == std::errc::operation_not_permitted) return; // needs a right
   ASSERT_TRUE(set) << why;
   EXPECT_EQ(s.get(row.o).value(), row.value);
-  EXPECT_EQ(option_in_kernel(s.native_handle(), row.level, row.kernel_name), row.kernel_value);
+  EXPECT_EQ(in_kernel(s, row.level, row.kernel_name), row.kernel_value);
 }
 
 constexpr one<bool> switches[] = {
@@ -82,11 +82,11 @@ TEST(socket_options, of_ipv4_and_ipv6_are_set_for_both) {
   ASSERT_TRUE(six->set(option::ipv6_only, false));
   EXPECT_FALSE(six->get(option::ipv6_only).value());
   ASSERT_TRUE(six->set(option::traffic_class, 0x20));
-  EXPECT_EQ(option_in_kernel(six->native_handle(), IPPROTO_IPV6, IPV6_TCLASS), 0x20);
-  EXPECT_EQ(option_in_kernel(six->native_handle(), IPPROTO_IP, IP_TOS), 0x20);
+  EXPECT_EQ(in_kernel(*six, IPPROTO_IPV6, IPV6_TCLASS), 0x20);
+  EXPECT_EQ(in_kernel(*six, IPPROTO_IP, IP_TOS), 0x20);
   ASSERT_TRUE(six->set(option::hop_limit, 7));
-  EXPECT_EQ(option_in_kernel(six->native_handle(), IPPROTO_IPV6, IPV6_UNICAST_HOPS), 7);
-  EXPECT_EQ(option_in_kernel(six->native_handle(), IPPROTO_IP, IP_TTL), 7);
+  EXPECT_EQ(in_kernel(*six, IPPROTO_IPV6, IPV6_UNICAST_HOPS), 7);
+  EXPECT_EQ(in_kernel(*six, IPPROTO_IP, IP_TTL), 7);
   for (auto const how : {unio::path_mtu_discovery::fragment, unio::path_mtu_discovery::by_route,
                          unio::path_mtu_discovery::refuse, unio::path_mtu_discovery::probe}) {
     ASSERT_TRUE(six->set(option::mtu_discovery, how));
@@ -94,9 +94,9 @@ TEST(socket_options, of_ipv4_and_ipv6_are_set_for_both) {
   }
   auto only = socket_handle::create(address_family::ipv6).value();
   ASSERT_TRUE(only.set(option::ipv6_only, true));
-  int const before = option_in_kernel(only.native_handle(), IPPROTO_IP, IP_TOS);
+  int const before = in_kernel(only, IPPROTO_IP, IP_TOS);
   ASSERT_TRUE(only.set(option::traffic_class, 0x40));
-  EXPECT_EQ(option_in_kernel(only.native_handle(), IPPROTO_IP, IP_TOS), before);
+  EXPECT_EQ(in_kernel(only, IPPROTO_IP, IP_TOS), before);
 }
 
 TEST(socket_options, of_datagrams_are_their_own) {

@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -19,30 +17,4 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
-#include <cstddef>
-#include <cstring>
-#include <filesystem>
-#include <iterator>
-
-namespace test {
-
-inline bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
-inline bool is_close_on_exec(int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
-
-/// How many descriptors this process has, the one that lists them included.
-inline std::ptrdiff_t count_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                       std::filesystem::directory_iterator());
-}
-
-/// What the kernel has of an option of a socket.
-inline int option_in_kernel(int fd, int level, int name) {
-  int value = -1;
-  socklen_t size = sizeof(value);
-  EXPECT_EQ(::getsockopt(fd, level, name, &value, &size), 0) << std::strerror(errno);
-  return value;
-}
-
-} // namespace test
