@@ -143,10 +143,10 @@ THREADS = [
          "e != nullptr && take_wake()")]),
     ("what ends with its handle stays pending",
      "run_returns_when_another_thread_has_closed_the_last_handle", [
-        ("driver/engine/loop.cpp", "deliver_apart(op); });\n  count_landed();", "deliver_apart(op); });")]),
+        ("driver/engine/delivery.cpp", "deliver_apart(op); });\n  count_landed();", "deliver_apart(op); });")]),
     ("what ends with its thread stays pending",
      "nothing_is_pending_after_the_thread_of_the_last_operation_has_ended", [
-        ("driver/engine/loop.cpp", "deliver_apart(op); });\n  count_landed();", "deliver_apart(op); });"),
+        ("driver/engine/delivery.cpp", "deliver_apart(op); });\n  count_landed();", "deliver_apart(op); });"),
         ("driver/engine/closing.cpp", "if (landed_ != 0) discount_landed();", ""),
         ("driver/engine/handover.cpp", "count_landed();\n  give_away_posted();", "give_away_posted();")]),
     ("try_run_for() says that nothing is pending",

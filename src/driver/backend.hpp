@@ -15,6 +15,9 @@ namespace unio::inline v0_1::driver {
 
 class engine;
 
+/// As IORING_CQE_F_MORE and IORING_CQE_F_NOTIF; checked in the ring's driver.
+inline constexpr unsigned flag_more = 1u << 1;
+
 /// What has become of the attempt to perform an operation at once.
 enum class attempted : std::uint8_t {
   no,          ///< it was not worth a system call, or cannot be made

@@ -14,16 +14,10 @@
 
 #pragma once
 
-#include "driver/backend.hpp"
-#include "driver/engine/shared_state.hpp"
+#include "driver/engine/state.hpp"
 #include "driver/life.hpp"
-#include "driver/mailbox.hpp"
-#include "driver/owners_lock.hpp"
-#include "driver/patience.hpp"
-#include "driver/queues.hpp"
 #include "driver/registry.hpp"
 #include "driver/remains.hpp"
-#include "driver/turn.hpp"
 #include "sys/fork.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -34,13 +28,7 @@
 
 namespace unio::inline v0_1::driver {
 
-/// As IORING_CQE_F_MORE and IORING_CQE_F_NOTIF; checked in the ring's driver.
-inline constexpr unsigned flag_more = 1u << 1;
-
-/// How often a turn asks the kernel while it has more than one call brings.
-inline constexpr int calls_per_turn = 64;
-
-class engine final : public io_multiplexer, public leaves_remains {
+class engine final : public io_multiplexer, public leaves_remains, public engine_state {
  public:
   explicit engine(std::unique_ptr<backend> b, shared_state* shared = nullptr) noexcept;
   /// Cancels what is in flight and waits for it. On the thread that runs it, or with nothing in flight.
@@ -79,13 +67,9 @@ class engine final : public io_multiplexer, public leaves_remains {
   found take_from(engine& away, io_operation const* only = nullptr) noexcept;
   /// As shared_state::go_on_without(), of the calling thread's engine.
   void go_on_without(engine& other, io_operation const& op) noexcept;
-  /// Changes whenever the thread leaves the engine for a while, so that one that stays away can be told. From
-  /// any thread.
-  [[nodiscard]] unsigned trips() const noexcept { return trips_.load(std::memory_order_relaxed); }
   /// Its thread ends: what is in flight becomes unclaimed. No receiver is called, except those of operations
   /// that cannot be taken back.
   void hand_over() noexcept;
-  [[nodiscard]] bool gives_away() const noexcept { return gives_away_; }
   /// The kernel has given one back.
   void came_back(io_operation& op) noexcept;
   /// The last requests of other threads, while none can leave more; what waited for them joins `batch`.
@@ -99,11 +83,6 @@ class engine final : public io_multiplexer, public leaves_remains {
   void poke_if_run() noexcept { shared_->poke(); }
   /// A worker has performed `op`, whose outcome_value() is what the call returned. From any thread.
   void worker_done(io_operation& op) noexcept;
-  /// Something waits in the shared state: wakes this engine if it sleeps. Returns whether it slept. From any
-  /// thread.
-  bool poke() noexcept { return mail_.poke(); }
-  /// On its way to sleep, or asleep, and not yet woken. From any thread.
-  [[nodiscard]] bool is_asleep() const noexcept { return mail_.is_asleep(); }
   /// What its destructor does on the thread that runs it; the engine itself may then be destroyed by another
   /// one.
   void close() noexcept { shut_down(); }
@@ -111,31 +90,19 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// asked where its operations have gone, and used again after open_again().
   void rest() noexcept;
   void open_again(std::unique_ptr<backend> b) noexcept;
-  [[nodiscard]] bool on_own_thread() const noexcept;
-  /// When the next of the deadlines is due, which may have come since a turn began.
-  [[nodiscard]] std::int64_t next_due() const noexcept;
-  /// The same while it sleeps, and when it has to look at what other threads do not go on with.
+  /// The same as next_due() while it sleeps, and when it has to look at what other threads do not go on with.
   [[nodiscard]] std::int64_t sleeps_until(std::int64_t until) const noexcept;
-  [[nodiscard]] bool has_ready() const noexcept;
-  /// A receiver is running, and others were ready when its turn began.
-  [[nodiscard]] bool has_company() const noexcept { return turn_.has_company(); }
-  /// The thread has said that it starts more, before it waits or runs this.
-  [[nodiscard]] bool holds_starts() const noexcept { return turn_.holds_starts(); }
   /// Whether a blocking call that has to wait drives this. On its own thread.
   [[nodiscard]] bool has_to_move() noexcept;
   /// Takes a begun operation, which an attempt has found would wait, to its end. Its receiver is notified.
   /// False: this cannot go on, has not ended it, and no longer has it.
   bool drive(io_operation& op) noexcept;
-  [[nodiscard]] bool is_idle() const noexcept;
   /// Nothing is pending here, nor on the engines with which it shares the count.
   [[nodiscard]] bool is_done() const noexcept;
 
   /// Posted work will run: until it has run, and may have started something, something is pending for the
   /// other threads (count_landed).
   void count_work() noexcept;
-  /// Posted work begins: what a coroutine that it resumes may complete inline.
-  void begin_work(bool is_alone) noexcept { turn_.begin_work(is_alone); }
-  [[nodiscard]] bool has_results() const noexcept { return turn_.has_results(); }
 
   /// Around what the engine's thread does with it, and around receivers and posted work (several.hpp).
   class inside;
@@ -150,10 +117,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// Gives the kernel what was started; from then on what comes makes the descriptor readable. On its thread.
   outer_wait before_outer_wait() noexcept;
 
-  [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_; }
   /// On its own thread.
   template <class F> void for_each_in_flight(F f);
-  [[nodiscard]] std::int64_t now() const noexcept { return backend_->now(); }
 
   // For the backend.
 
@@ -182,15 +147,6 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
   bool before_sleep() noexcept;
   void after_sleep() noexcept;
-  /// Others may take over what waits here.
-  [[nodiscard]] bool is_one_of_several() const noexcept { return shared_ != nullptr; }
-  /// True if there is a value to deliver first: a second completion must not be processed on top of it.
-  [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept {
-    return op.links.is.undelivered != 0;
-  }
-  [[nodiscard]] bool inherited_by_fork() const noexcept;
-  descriptor_table& descriptors() noexcept;
-  unio::counters statistics;
 
   result<int> do_complete_io(int max_items, std::int64_t until) noexcept override;
   [[gnu::cold]] result<int> do_timeout_io(int max_items, std::int64_t until) noexcept override;
@@ -201,8 +157,6 @@ class engine final : public io_multiplexer, public leaves_remains {
   class bound;
   class notification;
 
-  // One whose thread ends only waits for what it has to get back.
-  [[nodiscard]] bool sleeps_with_others() const noexcept;
   int ensure_bound() noexcept;
   [[gnu::cold, gnu::noinline]] int bind() noexcept;
   template <class Call> result<int> within_turn(Call call) noexcept;
@@ -309,10 +263,6 @@ class engine final : public io_multiplexer, public leaves_remains {
   int run_posted_anew(bound const& b) noexcept;
   void take_posted() noexcept;
   void drop_posted() noexcept;
-  [[nodiscard]] bool has_posted() const noexcept;
-  // As any_of(); see take_messages().
-  [[nodiscard]] std::uintptr_t any_posted_here() const noexcept;
-  [[nodiscard]] std::uintptr_t any_brought() const noexcept;
   [[nodiscard]] bool has_in_flight(int fd) noexcept;
   template <class Reached, class Failed> int reach(Reached reached, Failed failed) noexcept;
   template <class Reached> void reach(Reached reached) noexcept;
@@ -321,46 +271,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   void unregister(descriptor& d, int fd) noexcept;
   void cancel_all_on(int fd) noexcept;
 
-  std::unique_ptr<backend> backend_;
-  std::unique_ptr<backend> leaving_; ///< the one before, while the kernel may be performing what it was given
-  shared_state* shared_;
-
-  turn turn_;
-  notification* notifying_ =
-      nullptr;      ///< the innermost receiver of a value that is not the last, while it runs
-  bool is_watched_; ///< one runs, or other threads look, or events are recorded
-  deadline_queue deadlines_;
-  descriptor_table descriptors_;
-  std::uint64_t in_flight_ = 0;
-  std::uint64_t several_descriptors_ = 0; ///< operations in flight that use others than fd() as well
-  std::uint64_t deferred_ = 0;            ///< ends that wait for another thread's request to arrive
-  int landed_ = 0;                        ///< pending in the shared state, and not in flight
-  bool counts_work_ = false;              ///< one of these is posted work
-  int delivered_ = 0;                     ///< values delivered since the last do_… returned
-  int values_ = 0;                        ///< of what that returned: values delivered, without posted work
-  bool notified_end_ = false;             ///< an end was delivered without a value
-  bool took_wake_ = false;                ///< a turn has ended because of wake()
-  patience for_workers_;                  ///< whether to sleep at once while a worker has something
-  std::int64_t given_at_ = 0;             ///< when a worker was given something last
-  bool closing_ = false;
-  bool leaves_ = false;     ///< its thread ends
-  bool gives_away_ = false; ///< and what comes back from the kernel is for another
-  bool bound_ = false;
-  bool open_ = false;  ///< bound without an error, and not closing
-  bool fails_ = false; ///< the kernel could not be asked the last time
-  int bind_error_ = 0;
-
-  unsigned depth_ = 0;     ///< how often its thread is inside
-  bool has_woken_ = false; ///< and has called no receiver since
-  work_queue posted_now_;  ///< of this turn, not yet run
-  work_queue posted_here_; ///< by this thread: no lock, no wake-up
-  // What other threads write shares no cache line with what only the engine's own does.
-  alignas(64) mailbox<> mail_; ///< its doorbell is the backends', and stays the same when they change
-  alignas(64) std::atomic<void const*> owner_{nullptr};
-  owners_lock<> inside_;
-  std::atomic<bool> keeps_lock_{false}; ///< its thread is outside, with nothing to take: `inside_` is locked
-  std::atomic<unsigned> trips_{0};
-  unsigned fork_generation_;
+  /// The innermost receiver of a value that is not the last, while it runs.
+  notification* notifying_ = nullptr;
   closing_member in_registry_{*this};
 };
 

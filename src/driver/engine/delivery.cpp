@@ -1,4 +1,5 @@
-// Receivers that are notified with care: of what other threads may touch, of a value that is not the last.
+// Receivers that are notified with care, of what other threads may touch and of a value that is not the last;
+// and one that is notified before its turn.
 
 #include "driver/engine/rooms.hpp"
 #include "driver/recording.hpp"
@@ -67,6 +68,14 @@ void engine::deliver_with_care(io_operation& op) noexcept {
     return op.deliver(events); // the operation may be gone now
   }
   notify_of_value(op);
+}
+
+// Takes an operation out of the queue of those that are to be delivered.
+void engine::deliver_now(io_operation& op) noexcept {
+  turn_.queue_next_inline();
+  turn_.remove(op);
+  turn_.aside([&] { deliver_apart(op); });
+  count_landed();
 }
 
 } // namespace unio::driver

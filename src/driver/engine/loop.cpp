@@ -18,25 +18,31 @@
 namespace unio::inline v0_1::driver {
 namespace {
 
+/// How often a turn asks the kernel while it has more than one call brings.
+constexpr int calls_per_turn = 64;
+
 [[gnu::cold, gnu::noinline]] result<int> failed_to_run(int native_code) noexcept {
   return detail::to_error_code(native_code);
 }
 
 } // namespace
 
-engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
+engine_state::engine_state(std::unique_ptr<backend> b, shared_state* shared) noexcept
     : backend_(std::move(b)),
       shared_(shared),
       is_watched_(shared != nullptr || is_recording()),
       mail_(backend_->give_doorbell()),
-      inside_(shared != nullptr && sys::has_barriers()) {
-  fork_generation_ = sys::fork_generation();
+      inside_(shared != nullptr && sys::has_barriers()),
+      fork_generation_(sys::fork_generation()) {}
+
+engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
+    : engine_state(std::move(b), shared) {
   registry::enlist(in_registry_);
 }
 
 std::int64_t backend::now() const noexcept { return sys::steady_now(); }
 
-bool engine::on_own_thread() const noexcept {
+bool engine_state::on_own_thread() const noexcept {
   void const* const owner = owner_.load(std::memory_order_relaxed);
   return owner == nullptr || owner == this_thread_token();
 }
@@ -142,15 +148,6 @@ result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
     int const n = take_delivered();
     return n != 0 ? n : is_done() ? 0 : -1;
   });
-}
-
-result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept {
-  inside const here(*this);
-  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  turn_.renew();
-  int const ran = run_posted(bound(*this, max_items, until), std::numeric_limits<int>::max());
-  count_landed();
-  return ran;
 }
 
 // One turn. `is_plain`: no other thread shares it, nothing is recorded, and no receiver is running: what is
@@ -297,13 +294,5 @@ int engine::fetch_apart(bound const& b, std::int64_t until, bool timers) noexcep
   return fetch(b, until, timers, false);
 }
 void engine::deliver_apart(io_operation& op) noexcept { deliver(op); }
-
-// Takes an operation out of the queue of those that are to be delivered.
-void engine::deliver_now(io_operation& op) noexcept {
-  turn_.queue_next_inline();
-  turn_.remove(op);
-  turn_.aside([&] { deliver_apart(op); });
-  count_landed();
-}
 
 } // namespace unio::driver

@@ -107,6 +107,15 @@ int engine::run_posted(bound const& b, int at_most) noexcept {
   return n;
 }
 
+result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept {
+  inside const here(*this);
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  turn_.renew();
+  int const ran = run_posted(bound(*this, max_items, until), std::numeric_limits<int>::max());
+  count_landed();
+  return ran;
+}
+
 int engine::run_posted_anew(bound const& b) noexcept {
   int ran = 0;
   for (int turns = 0; turns != turn_budget && !b.spent(); ++turns) {

@@ -1,10 +1,11 @@
 // src/driver/engine/rooms.hpp: what the rooms of the engine share.
 //
+//   state.hpp     what the engine has, and what can be asked of it
 //   trip.hpp      short functions that every operation meets; several.hpp: those for several threads
 //   flights.cpp   a plain operation from its start to its result: tried, launched, processed, landed
 //   waits.cpp     one that needs more: deadlines, moments, resources, workers, many values; cancelled
 //   loop.cpp      a turn: what is ready is fetched, and receivers are notified (driver/turn.hpp: whose turn)
-//   delivery.cpp  receivers that are notified with care
+//   delivery.cpp  receivers that are notified with care, or before their turn
 //   mailbox.cpp   what came from other threads, and what is posted, is taken and run; sleeping and waking
 //   fallback.cpp  another backend takes the place of one that may not go on
 //   handover.cpp  operations that come from another thread, and go to one

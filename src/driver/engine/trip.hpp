@@ -17,11 +17,13 @@ inline constexpr unsigned all_events = io_operation::value | io_operation::done;
 
 // ---- it is started ----------------------------------------------------------------------------------------
 
-inline bool engine::inherited_by_fork() const noexcept { return fork_generation_ != sys::fork_generation(); }
+inline bool engine_state::inherited_by_fork() const noexcept {
+  return fork_generation_ != sys::fork_generation();
+}
 
 inline int engine::ensure_bound() noexcept { return open_ && !inherited_by_fork() ? 0 : bind(); }
 
-inline descriptor_table& engine::descriptors() noexcept { return descriptors_; }
+inline descriptor_table& engine_state::descriptors() noexcept { return descriptors_; }
 
 inline bool never_waits(io_operation const& op) noexcept {
   return op.deadline().is_zero() && op.faces().interruptible;
@@ -90,7 +92,7 @@ class engine::bound {
   std::int64_t until_;
 };
 
-inline bool engine::is_idle() const noexcept {
+inline bool engine_state::is_idle() const noexcept {
   return in_flight_ == 0 && deferred_ == 0 && !turn_.has_results() && !mail_.has_messages();
 }
 
@@ -98,13 +100,13 @@ inline bool engine::is_done() const noexcept {
   return is_idle() && (shared_ == nullptr || shared_->pending() == landed_);
 }
 
-inline bool engine::has_posted() const noexcept { return (any_posted_here() | mail_.any_posts()) != 0; }
+inline bool engine_state::has_posted() const noexcept { return (any_posted_here() | mail_.any_posts()) != 0; }
 
-inline std::uintptr_t engine::any_posted_here() const noexcept {
+inline std::uintptr_t engine_state::any_posted_here() const noexcept {
   return any_of(posted_now_.first(), posted_here_.first());
 }
 
-inline std::uintptr_t engine::any_brought() const noexcept {
+inline std::uintptr_t engine_state::any_brought() const noexcept {
   return turn_.any_inline() | mail_.any_requests();
 }
 
@@ -124,12 +126,12 @@ inline void engine::expire() noexcept {
 // Looks for what workers bring, for some microseconds, where this thread would sleep otherwise.
 inline bool engine::linger_for_workers() noexcept { return mail_.has_lent() && linger_now(); }
 
-inline std::int64_t engine::next_due() const noexcept {
+inline std::int64_t engine_state::next_due() const noexcept {
   io_operation const* const first = deadlines_.earliest();
   return first != nullptr ? first->links.due : deadline::forever;
 }
 
-inline bool engine::sleeps_with_others() const noexcept { return shared_ != nullptr && !leaves_; }
+inline bool engine_state::sleeps_with_others() const noexcept { return shared_ != nullptr && !leaves_; }
 
 inline int engine::ask_backend(std::int64_t until) noexcept {
   if (leaving_ != nullptr) [[unlikely]]
@@ -143,7 +145,7 @@ inline bool engine::before_sleep() noexcept {
   return stays_awake;
 }
 
-inline bool engine::has_ready() const noexcept { return turn_.has_ready(); }
+inline bool engine_state::has_ready() const noexcept { return turn_.has_ready(); }
 
 inline std::int64_t engine::sleeps_until(std::int64_t until) const noexcept {
   until = std::min(until, next_due());
