@@ -202,7 +202,7 @@ THREADS = [
     ("a close overlooks a thread that begins to run", "closing_ends_what_another_thread_polls", [
         ("driver/shared/shared.cpp", "e->begin_to_run();", "")]),
     ("a thread that has only come seems to be away for long", "goes_on_soon_though_its_thread_has_only_come", [
-        ("driver/shared/shared.cpp", "free->seen_at.store(sys::steady_now(), std::memory_order_relaxed);", "")]),
+        ("driver/shared/runners.cpp", "free->seen_at.store(sys::steady_now(), std::memory_order_relaxed);", "")]),
     ("what keeps a run() from ending is taken over",
      "run_of_a_task_returns_though_its_thread_was_away_when_another_ended_it", [
         ("coro/away.cpp", "connect(stays_here(never), nobody())", "connect(atomic_async_wait(never), nobody())")]),

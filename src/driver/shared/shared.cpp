@@ -1,9 +1,10 @@
 // A multiplexer that several threads run: an engine for each of them, behind the face of one multiplexer.
 //
 // Operations stay on the engine of the thread that started them, so that caches stay warm and a ring has one
-// submitter. Those of a thread that does not run it are unclaimed (unclaimed.hpp): a thread that runs it
-// takes them, or the next that does. What is shared is these, posted work, and the count of what is pending,
-// so that run() knows when there is nothing left to wait for (crew.hpp).
+// submitter (runners.hpp: when a thread has one). Those of a thread that does not run it are unclaimed
+// (unclaimed.hpp): a thread that runs it takes them, or the next that does. What is shared is these, posted
+// work, and the count of what is pending, so that run() knows when there is nothing left to wait for
+// (crew.hpp).
 //
 // With one thread (a pool of one) the engine's own queue serves: posting from its thread is then a plain
 // store.
@@ -13,20 +14,17 @@
 #include "driver/choose.hpp"
 #include "driver/ended.hpp"
 #include "driver/remains.hpp"
-#include "driver/shared/crew.hpp"
-#include "driver/shared/members.hpp"
+#include "driver/shared/runners.hpp"
 #include "sys/calls.hpp"
 
 #include <atomic>
-#include <cerrno>
-#include <mutex>
 #include <new>
 #include <utility>
 
 namespace unio::inline v0_1::driver {
 namespace {
 
-class shared_multiplexer final : public pool_multiplexer, public leaves_remains, members, crew {
+class shared_multiplexer final : public pool_multiplexer, public leaves_remains, runners {
  public:
   static result<std::unique_ptr<shared_multiplexer>> make(int threads, bool is_pool) noexcept {
     // Says now rather than later what would go wrong with each thread's own.
@@ -164,38 +162,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     return {};
   }
 
-  void leave() noexcept override {
-    slot* const s = find_mine();
-    if (s == nullptr) return;
-    {
-      engine::inside const here(*s->own_engine());
-      s->own_engine()->close();
-    }
-    members::leave();
-    present_.fetch_sub(1, std::memory_order_relaxed);
-  }
-
-  /// A thread ends: what its engine runs and what waits in its slot is for the others.
-  void retire(slot& s) noexcept override {
-    engine* const e = s.own_engine();
-    {
-      engine::inside const here(*e);
-      e->hand_over();
-      members::leave(); // what this thread starts from here on, it does not run
-      e->close();
-      s.engine_lock.lock();
-      s.runs.store(nullptr, std::memory_order_release);
-      unlock(s);
-      e->rest();
-    }
-    begin_beside(); // for what is in neither queue for a moment
-    while (s.give(everybodys(), 1, 1024) || s.give_oldest(everybodys())) {
-    }
-    end_beside();
-    present_.fetch_sub(1, std::memory_order_relaxed);
-    s.taken.store(false, std::memory_order_release); // pairs with the acquire in mine()
-    call_one();
-  }
+  void leave() noexcept override { quit(); }
 
   void forget_unclaimed(int fd) noexcept override {
     for (operation_queue ops = unclaimed_.take_on(fd); !ops.empty(); ops = unclaimed_.take_on(fd))
@@ -231,7 +198,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
 
  private:
   shared_multiplexer(int threads, bool is_pool, backend const& like) noexcept
-      : crew(*this, threads, is_pool), why_no_ring_(like.why_no_ring()) {
+      : runners(*this, threads, is_pool), why_no_ring_(like.why_no_ring()) {
     like.describe(offered_);
     offered_.threads = static_cast<unsigned>(threads);
   }
@@ -247,62 +214,6 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     (to.*push)(w); // from here on `w` may run, and the multiplexer end
     (this->*call)();
     posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in the destructor
-  }
-
-  engine* my_engine() const noexcept {
-    slot const* const s = find_mine();
-    return s != nullptr ? s->own_engine() : nullptr;
-  }
-
-  engine* mine() noexcept {
-    if (engine* const e = my_engine(); e != nullptr) [[likely]]
-      return e;
-    if (inherited_by_fork()) {
-      why_none_ = detail::native(error::inherited_by_fork);
-      return nullptr;
-    }
-    std::lock_guard const lock(making_);
-    slot* const free = free_slot();
-    if (free == nullptr) {
-      why_none_ = -ENOMEM;
-      return nullptr;
-    }
-    result<std::unique_ptr<backend>> b = best_backend();
-    if (!b.has_value()) {
-      why_none_ = detail::to_native(b.error());
-      return nullptr;
-    }
-    if (free->kept == nullptr) {
-      free->kept.reset(new (std::nothrow) engine(std::move(*b), free));
-    } else {
-      engine::inside const here(*free->kept);
-      free->kept->open_again(std::move(*b));
-    }
-    if (free->kept == nullptr || !join(*free)) {
-      if (free->kept != nullptr) {
-        free->kept->close();
-        free->kept->rest();
-      }
-      why_none_ = -ENOMEM;
-      return nullptr;
-    }
-    free->taken.store(true, std::memory_order_relaxed);
-    // It is here: who looks for those that are away does not take it to have been away since long before.
-    free->seen_trips.store(free->kept->trips(), std::memory_order_relaxed);
-    free->seen_at.store(sys::steady_now(), std::memory_order_relaxed);
-    present_.fetch_add(1, std::memory_order_relaxed);
-    free->runs.store(free->kept.get(), std::memory_order_release);
-    return free->kept.get();
-  }
-
-  // Of a thread that has left, or a new one; null: no memory.
-  slot* free_slot() noexcept {
-    for (slot& s : slots())
-      if (!s.taken.load(std::memory_order_acquire)) return &s;
-    std::unique_ptr<slot> made(new (std::nothrow) slot(*this));
-    slot* const s = made.get();
-    if (s != nullptr) slots_.add(std::move(made));
-    return s;
   }
 
   /// Of a pool of one thread.
@@ -324,15 +235,9 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     return true;
   }
 
-  result<int> none() const noexcept {
-    return detail::to_error_code(why_none_.load(std::memory_order_relaxed));
-  }
-
   unio::capabilities offered_; // what a thread can expect before it has begun
   int why_no_ring_;
   std::atomic<bool> ending_{false};
-  std::mutex making_;
-  std::atomic<int> why_none_ = 0;
   alignas(64) std::atomic<int> posting_{0}; // threads inside post(), that do not run this
 };
 
