@@ -203,6 +203,8 @@ THREADS = [
         ("driver/shared/shared.cpp", "e->begin_to_run();", "")]),
     ("a thread that has only come seems to be away for long", "goes_on_soon_though_its_thread_has_only_come", [
         ("driver/shared/runners.cpp", "free->seen_at.store(sys::steady_now(), std::memory_order_relaxed);", "")]),
+    ("a thread that leaves has no other look in its place", "goes_on_though_the_thread_that_looked_has_left", [
+        ("driver/shared/waking.cpp", "  if (passes_on) goes_away();\n", "")]),
     ("what keeps a run() from ending is taken over",
      "run_of_a_task_returns_though_its_thread_was_away_when_another_ended_it", [
         ("coro/away.cpp", "connect(stays_here(never), nobody())", "connect(atomic_async_wait(never), nobody())")]),

@@ -108,6 +108,39 @@ TEST_P(taking, goes_on_soon_though_its_thread_has_only_come) {
   });
 }
 
+// Of several that sleep one looks. When that one leaves run(), another does.
+TEST_P(taking, goes_on_though_the_thread_that_looked_has_left) {
+  if (GetParam() == system_kind::simulated) GTEST_SKIP() << "its ring does not say that something has come";
+  expect_no_failure([] {
+    auto const m = multiplexer(3);
+    shareable r(*m);
+    std::latch is_away{1};
+    std::thread away([&] {
+      (void)m->try_run();
+      r.op.start();
+      (void)m->try_run();
+      is_away.count_down();
+      std::this_thread::sleep_for(200ms);
+      run_to_the_end(*m);
+    });
+    is_away.wait();
+    std::thread looks([&] {
+      (void)m->try_run_for(5ms);
+      std::this_thread::sleep_for(200ms); // its end would have another one look
+    });
+    std::this_thread::sleep_for(2ms);
+    runner other(*m);
+    std::this_thread::sleep_for(20ms);
+    r.write();
+    for (int i = 0; r.op.ends == 0 && i != 50; ++i) std::this_thread::sleep_for(1ms);
+    require(r.op.ends != 0, "it goes on while its thread is away");
+    looks.join();
+    other.join();
+    away.join();
+    r.op.expect_success();
+  });
+}
+
 // Its thread's kernel still had it when it was taken.
 TEST_P(taking, the_byte_after_that_is_for_the_next_read) {
   expect_no_failure([] {

@@ -26,7 +26,7 @@ class engine::inside {
   inside& operator=(inside const&) = delete;
   ~inside() {
     if (engine_ == nullptr || --engine_->depth_ != 0) return;
-    engine_->shared_->leaves(engine_->in_flight_ != 0);
+    engine_->shared_->leaves(engine_->in_flight_ != 0 || std::exchange(engine_->has_woken_, false));
     engine_->inside_.unlock(); // last: what is taken may end, and the multiplexer after it
   }
 

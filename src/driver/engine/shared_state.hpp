@@ -25,8 +25,9 @@ class shared_state {
   virtual void after_sleep() noexcept = 0;
   /// The thread has something in flight, and has woken and calls a receiver.
   virtual void goes_away() noexcept = 0;
-  /// The thread leaves the engine; it may be long until it comes again.
-  virtual void leaves(bool has_in_flight) noexcept = 0;
+  /// The thread leaves the engine; it may be long until it comes again. `passes_on`: it has something in
+  /// flight, or has slept and called no receiver since, and may have been the one that looks at others.
+  virtual void leaves(bool passes_on) noexcept = 0;
   /// When a thread that sleeps must look again at the latest.
   [[nodiscard]] virtual std::int64_t look_again() noexcept = 0;
   /// `n` have ended, and nothing of this thread's is left.

@@ -30,7 +30,7 @@ class slot final : public shared_state, public work_slot {
   bool before_sleep(int landed) noexcept override;
   void after_sleep() noexcept override;
   void goes_away() noexcept override;
-  void leaves(bool has_in_flight) noexcept override;
+  void leaves(bool passes_on) noexcept override;
   std::int64_t look_again() noexcept override;
   void ended_all(int n) noexcept override;
   std::int64_t pending() noexcept override;

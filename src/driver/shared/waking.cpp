@@ -67,7 +67,8 @@ void crew::wake_sleeper() noexcept {
 // has in flight. So one of those that sleep looks up now and then while others are awake, and takes over what
 // one of them does not go on with: each millisecond, and less often if a thread stays away for long. It stops
 // when all have slept for a while, or have nothing that could be taken. A thread that wakes and calls a
-// receiver, or leaves the engine with something in flight, and finds that none looks, has one do it.
+// receiver or leaves the engine, or leaves it with something in flight, and finds that none looks, has one do
+// it.
 
 namespace {
 
@@ -119,9 +120,9 @@ void slot::goes_away() noexcept {
 }
 
 // What it was called for, or has posted, may be in its slot.
-void slot::leaves(bool has_in_flight) noexcept {
+void slot::leaves(bool passes_on) noexcept {
   if (has_work()) all.call_one();
-  if (has_in_flight) goes_away();
+  if (passes_on) goes_away();
 }
 
 } // namespace unio::driver
