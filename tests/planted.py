@@ -154,6 +154,13 @@ THREADS = [
         ("driver/engine/loop.cpp",
          "(until == 0 || now() >= until)) return {.n = is_done()",
          "(until == 0 || now() >= until)) return {.n = is_idle()")]),
+    ("an operation of a thread that does not run it wakes none",
+     "an_operation_of_a_thread_that_does_not_run_it_is_run_by_one_that_sleeps", [
+        ("driver/shared/crew.cpp",
+         "unclaimed_.add(op); // from here on it may end\n  call_one();",
+         "unclaimed_.add(op);")]),
+    ("handlers of what ends inside start() are nested", "handlers_of_what_ends_inside_start_are_not_nested", [
+        ("driver/ended.cpp", "if (mine.notifies) return;", "")]),
     ("a cancel that overtakes the start is lost", "a_stop_that_overtakes_the_start_is_not_lost", [
         ("driver/engine/mailbox.cpp",
          "has_begun ? cancel(*op) : op->keep_request(io_operation::request_cancel);",

@@ -5,6 +5,7 @@
 #include "support/forwarding.hpp"
 #include "support/test.hpp"
 #include "threads/support.hpp"
+#include "threads/watched.hpp"
 
 #include <unio/callback.hpp>
 #include <unio/connect.hpp>
@@ -441,6 +442,68 @@ TEST_P(threads_on, threads_that_answer_begin_the_same_number_of_sessions) {
     second.join();
   });
   EXPECT_TRUE(e.passed()) << e.report;
+}
+
+// ---- started by one thread, run by another ----
+
+TEST_P(threads_on, an_operation_of_a_thread_that_does_not_run_it_is_run_by_one_that_sleeps) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    unio::timer_handle forever(for_ever, m.get());
+    watched<unio::atomic_async_wait> keep{unio::atomic_async_wait(forever)};
+    std::atomic<bool> is_kept = false;
+    std::thread runner([&] {
+      (void)m->try_run();
+      keep.start();
+      is_kept = true;
+      run_to_the_end(*m);
+    });
+    shareable r(*m);
+    r.op.start();
+    r.write();
+    while (r.op.ends == 0 || !is_kept) std::this_thread::sleep_for(1ms);
+    keep.cancel();
+    runner.join();
+    r.op.expect_success();
+  });
+}
+
+/// A handler that starts the next operation, where each ends at once.
+struct starts_the_next {
+  starts_the_next* next;
+  int* depth;
+  unio::io_operation_connection<unio::atomic_async_read, starts_the_next>* op;
+  void set_value(unio::io_result<unio::mutable_buffers>) noexcept {}
+  void set_done() noexcept {
+    require(++*depth == 1, "a handler runs inside of another one");
+    if (next != nullptr) next->op->start();
+    --*depth;
+  }
+};
+
+// Of an operation that no multiplexer can run: that one has ended.
+TEST_P(threads_on, handlers_of_what_ends_inside_start_are_not_nested) {
+  expect_no_failure([] {
+    auto m = multiplexer(2);
+    connection c(*m);
+    m.reset();
+    std::byte room[1];
+    auto const one = [&](int& depth) {
+      return unio::connect(unio::atomic_async_read(c.ends.first, unio::mutable_buffer(room)),
+                           starts_the_next{nullptr, &depth, nullptr});
+    };
+    auto const start_one_after_another = [&] {
+      int depth = 0;
+      auto first = one(depth), second = one(depth), third = one(depth);
+      first.receiver().next = &second.receiver(), second.receiver().next = &third.receiver();
+      second.receiver().op = &second, third.receiver().op = &third;
+      first.start();
+      require(first.finished() && second.finished() && third.finished(), "all have ended");
+    };
+    std::thread other(start_one_after_another);
+    start_one_after_another();
+    other.join();
+  });
 }
 
 // ---- stopping and ending ----
