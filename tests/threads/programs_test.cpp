@@ -9,17 +9,28 @@
 #include "support/test.hpp"
 #include "threads/support.hpp"
 
+#include <unio/future.hpp>
 #include <unio/unio.hpp>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <condition_variable>
 #include <coroutine>
+#include <cstdio>
 #include <exception>
+#include <future>
 #include <list>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
 
 // Each in a namespace of its own. Their includes stand above. Of the examples with threads are left out:
 // offload computes for seconds; atomic_replacement, hash_tree and socket_activation use the real filesystem
-// or inherited descriptors besides unio; echo_server, echo_server_awaited and tcp_reader wait for peers from
-// elsewhere; library_with_task is two files, and senders needs another library.
+// or inherited descriptors besides unio; echo_server_awaited ends by a signal; epoll_loop and glib_loop wait
+// in loops that enter the kernel by themselves; tcp_reader and library_with_task are several files, and
+// senders, dns_lookup, http_client and tls_client need other libraries.
 #define main program
 namespace run_on {
 #include "../../examples/coroutine_first_7_run_on/main.cpp"
@@ -39,8 +50,14 @@ namespace complete_io {
 namespace run {
 #include "../../examples/d2052_4_3_run/main.cpp"
 }
+namespace echo_server {
+#include "../../examples/echo_server/main.cpp"
+}
 namespace echo_server_on_threads {
 #include "../../examples/echo_server_on_threads/main.cpp"
+}
+namespace future_of_a_task {
+#include "../../examples/future/main.cpp"
 }
 namespace multishot_accept {
 #include "../../examples/multishot_accept/main.cpp"
@@ -53,6 +70,9 @@ namespace priority_executor_example {
 }
 namespace reuse_port_workers {
 #include "../../examples/reuse_port_workers/main.cpp"
+}
+namespace several_handles {
+#include "../../examples/several_handles/main.cpp"
 }
 namespace shared_multiplexer {
 #include "../../examples/shared_multiplexer/main.cpp"
@@ -215,11 +235,14 @@ INSTANTIATE_TEST_SUITE_P(
         example{"run_on", run_on::program}, example{"affine_awaitable", affine_awaitable::program},
         example{"coroutine_pipe_read", coroutine_pipe_read::program}, example{"post", post::program, false},
         example{"complete_io", complete_io::program, false}, example{"run", run::program, false},
+        example{"echo_server", [] { return echo_server::program(1, nullptr); }, false},
         example{"echo_server_on_threads", [] { return echo_server_on_threads::program(1, nullptr); }},
+        example{"future", future_of_a_task::program, false},
         example{"multishot_accept", multishot_accept::program},
         example{"own_multiplexer_per_thread", own_multiplexer_per_thread::program, false},
         example{"priority_executor", priority_executor_example::program},
         example{"reuse_port_workers", reuse_port_workers::program},
+        example{"several_handles", several_handles::program},
         example{"shared_multiplexer", shared_multiplexer::program, false},
         example{"thread_pool", ::thread_pool::program},
         example{"wrapped_callback", wrapped_callback::program},
