@@ -77,14 +77,14 @@ class attribute_names {
 //                 (mode::none, path_handle), three for a name: Linux before 6.13 has no call relative to a
 //                 directory
 //   Runs as       fgetxattr(2), …, or getxattr(2) of /proc/self/fd, on a thread that may block
-//   Source        FEATURES H-05, L-02; xattr(7)
+//   Source        docs/features.md H-05, L-02; xattr(7)
 
 /// Reads the value of an attribute.
 ///
 /// Returns       the part of the buffer that was filled
 /// Errors        ENODATA: there is none of that name. ERANGE: the buffer is too small, and then
-///               bytes_transferred() is the size that it has. It may have changed since: a value that has
-///               become small enough meanwhile is read
+///               bytes_transferred() is the size that it has. It may have changed since: a value that is
+///               small enough by then is read
 UNIO_OPERATION_ON_HANDLE_OR_NAME(get_attribute, detail::filled_or_needed<mutable_buffer>, handle,
                                  ((last_link, how)), (path_view, attribute), (mutable_buffer, into))
 

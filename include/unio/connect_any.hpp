@@ -50,7 +50,7 @@ struct connect_any_options {
 /// Lifetime      the addresses, and what the options point to, outlive it
 /// Cost          two frames and a block from the pool for each attempt, and for what starts them; no
 ///               allocation after warm-up; a timer while there is another address
-/// Runs as       blocking: it drives the calling thread's own multiplexer meanwhile, and throws as run()
+/// Runs as       blocking: it drives the calling thread's own multiplexer until then, and throws as run()
 /// Source        RFC 8305 §4, §5
 UNIO_API result<socket_handle> connect_any(std::span<endpoint const> to, deadline d = {},
                                            connect_any_options options = {});

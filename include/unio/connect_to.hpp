@@ -35,7 +35,7 @@ struct connect_to_options {
 /// Cancellation  by the environment's stop token, at any point. The blocking form cannot be cancelled
 /// Lifetime      the resolver, and what the options point to, outlive it; the text need not
 /// Cost          that of resolver::co_resolve() and connect_any(), and a frame
-/// Runs as       blocking: it drives the calling thread's own multiplexer meanwhile, and throws as run()
+/// Runs as       blocking: it drives the calling thread's own multiplexer until then, and throws as run()
 /// Source        RFC 8305
 UNIO_API result<socket_handle> connect_to(std::string_view host_and_port, deadline d = {},
                                           connect_to_options options = {});

@@ -113,7 +113,7 @@ struct datagram_error {
     other,
   };
   kind what = kind::other;
-  std::error_code why{};  ///< ECONNREFUSED for a port where nobody listens, EHOSTUNREACH, EMSGSIZE, …
+  std::error_code why{};  ///< ECONNREFUSED for a port without a listener, EHOSTUNREACH, EMSGSIZE, …
   std::uint32_t mtu = 0;  ///< for too_big
   endpoint to{};          ///< where the datagram was to go
   endpoint reported_by{}; ///< the router or host that reported it; of no family: this one

@@ -92,7 +92,7 @@ UNIO_OPERATION(send_batch, detail::with<detail::datagram_state>::yields<detail::
 ///
 /// Returns       the report
 /// Preconditions the socket was opened with datagram_options::errors; on others there is none
-/// Concurrency   beside receiving and sending. A report that nobody takes keeps poll(2) from waiting, so
+/// Concurrency   while others receive and send. A report that is there keeps poll(2) from waiting, so
 ///               until it is taken, a receive that has to wait tries again after pauses of some milliseconds
 /// Runs as       recvmsg(2) with MSG_ERRQUEUE when there is an exceptional condition
 /// Source        ip(7), IP_RECVERR; ipv6(7)

@@ -27,7 +27,7 @@ class directory_handle;
 /// Cost          no allocation, no copy but of what follows an entry that is not wanted. Two system calls
 ///               where the directory ends, three at its beginning
 /// Runs as       getdents64(2) on a thread that may block
-/// Source        FEATURES H-07; getdents64(2)
+/// Source        docs/features.md H-07; getdents64(2)
 UNIO_OPERATION(read_directory, directory_listing, (directory_handle const&, h), (mutable_buffer, buffer),
                (directory_filter, filter, = {}))
 

@@ -83,7 +83,7 @@ struct io_alignment {
 /// Returns       `size`
 /// Errors        EFBIG, EINVAL, EPERM as ftruncate(2); condition::timed_out, would_block, canceled: not begun
 /// Runs as       ftruncate(2) on a thread that may block. A mapped file's map follows
-/// Source        FEATURES H-04, L-02; ftruncate(2)
+/// Source        docs/features.md H-04, L-02; ftruncate(2)
 UNIO_OPERATION(truncate, detail::with<detail::referred<io_handle>>::yields<extent_type>, (io_handle&, h),
                (extent_type, size))
 
@@ -93,7 +93,7 @@ UNIO_OPERATION(truncate, detail::with<detail::referred<io_handle>>::yields<exten
 /// Errors        as fstat(2). try_maximum_extent, which never waits: would_block where the answer may be on
 ///               another machine
 /// Runs as       statx(2) at once for a file on a local device, otherwise on a thread that may block
-/// Source        FEATURES H-04; statx(2)
+/// Source        docs/features.md H-04; statx(2)
 UNIO_OPERATION(maximum_extent, extent_type, (io_handle&, h))
 
 /// Makes `bytes` from `offset` read as zero and gives their storage back if the filesystem can; otherwise
@@ -102,7 +102,7 @@ UNIO_OPERATION(maximum_extent, extent_type, (io_handle&, h))
 /// Errors        EFBIG, ENOSPC, EPERM as fallocate(2); EOPNOTSUPP if only writing is possible and the file
 ///               was opened for appending
 /// Runs as       fallocate(2), pwritev2(2) on a thread that may block
-/// Source        FEATURES H-04, L-02; fallocate(2)
+/// Source        docs/features.md H-04, L-02; fallocate(2)
 UNIO_OPERATION(zero, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes))
 
 /// Keeps storage for `bytes` from `offset` on, so that writing there finds space. Never emulated: where the
@@ -110,7 +110,7 @@ UNIO_OPERATION(zero, void, (io_handle&, h), (extent_type, offset), (extent_type,
 ///
 /// Errors        ENOSPC, EFBIG, EOPNOTSUPP, EINVAL for no bytes, as fallocate(2)
 /// Runs as       fallocate(2) on a thread that may block
-/// Source        FEATURES L-02; fallocate(2)
+/// Source        docs/features.md L-02; fallocate(2)
 UNIO_OPERATION(allocate, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes),
                (allocation, how))
 
@@ -118,7 +118,7 @@ UNIO_OPERATION(allocate, void, (io_handle&, h), (extent_type, offset), (extent_t
 ///
 /// Errors        EINVAL, ESPIPE as posix_fadvise(2)
 /// Runs as       posix_fadvise(2), at once unless it starts or ends I/O (will_need, dont_need)
-/// Source        FEATURES L-02; posix_fadvise(2)
+/// Source        docs/features.md L-02; posix_fadvise(2)
 UNIO_OPERATION(advise, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes),
                (access_advice, what))
 
@@ -127,7 +127,7 @@ UNIO_OPERATION(advise, void, (io_handle&, h), (extent_type, offset), (extent_typ
 ///
 /// Errors        EIO, ENOSPC, ESPIPE as sync_file_range(2)
 /// Runs as       sync_file_range(2) on a thread that may block
-/// Source        FEATURES L-02; sync_file_range(2)
+/// Source        docs/features.md L-02; sync_file_range(2)
 UNIO_OPERATION(write_back, void, (io_handle&, h), (extent_type, offset), (extent_type, bytes))
 
 /// Finds the parts of a file that hold data, from `from` on; what is between them reads as zero. A
@@ -139,10 +139,10 @@ UNIO_OPERATION(write_back, void, (io_handle&, h), (extent_type, offset), (extent
 /// Errors        as lseek(2), fstat(2)
 /// Buffers       `into` is the caller's until it has finished
 /// Concurrency   a snapshot of a file that others write is none. This process must not take a POSIX lock
-///               (F_SETLK) on the file meanwhile: it would be lost. One that it has stays, as do unio's
+///               (F_SETLK) on the file before its end: it would be lost. One that it has stays, as do unio's
 /// Runs as       lseek(2) on a description of its own, on a thread that may block; where none is opened (no
 ///               /proc, may not be read, another description has a lock on the file) data is everywhere
-/// Source        FEATURES H-04; lseek(2)
+/// Source        docs/features.md H-04; lseek(2)
 UNIO_OPERATION(extents, detail::filled<std::span<file_extent>>, (io_handle&, h),
                (std::span<file_extent>, into), (extent_type, from))
 
@@ -160,7 +160,7 @@ UNIO_OPERATION(extents, detail::filled<std::span<file_extent>>, (io_handle&, h),
 /// Cost          no allocation; while it reads and writes, 512 KiB of mapped memory
 /// Runs as       FICLONERANGE; copy_file_range(2), 64 MiB at a time; pread and pwrite: the first that the
 ///               filesystems can do, on a thread that may block. EIO and ENOSPC are no reason to try the next
-/// Source        FEATURES H-04; ioctl_ficlonerange(2), copy_file_range(2)
+/// Source        docs/features.md H-04; ioctl_ficlonerange(2), copy_file_range(2)
 class async_clone_extents;
 
 } // namespace unio

@@ -87,7 +87,7 @@ struct word_waiter : work {
 /// Runs as       io_uring FUTEX_WAIT (Linux 6.7) · futex_waitv(2) (Linux 5.16) on a thread of the library ·
 ///               where neither is there, where the 2,032 places are taken, and in a simulation: a look every
 ///               1, 2, 4, then 8 ms · blocking futex(2)
-/// Source        FEATURES L-02; futex(2), FUTEX_WAIT_BITSET; futex_waitv(2)
+/// Source        docs/features.md L-02; futex(2), FUTEX_WAIT_BITSET; futex_waitv(2)
 class UNIO_API async_wait_on : public detail::operation_on,
                                public detail::standard_sender<async_wait_on>,
                                private detail::word_waiter {
@@ -132,7 +132,7 @@ class UNIO_API futex {
   /// Returns  how many it has woken. Others may return as well, because they see the word's new value. One
   ///          that has been cancelled may be counted; its wake-up then goes to another
   /// Errors   none: where nothing waits, nothing happens
-  /// Cost     one system call, also if nobody waits
+  /// Cost     one system call, also if none waits
   /// Source   futex(2), FUTEX_WAKE
   int wake(int n = 1) noexcept;
   int wake_all() noexcept;

@@ -33,7 +33,7 @@ namespace unio::inline v0_1 {
 /// Returns        nothing
 /// Preconditions  `what` is readiness::readable, writable or exceptional
 /// Runs as        io_uring POLL_ADD · epoll · poll(2)
-/// Source         FEATURES H-02; poll(2)
+/// Source         docs/features.md H-02; poll(2)
 UNIO_OPERATION(poll, void, (handle&, h), (readiness, what))
 
 /// Closes a descriptor that it took from a handle, after cancelling the operations in flight on it.
@@ -48,7 +48,7 @@ class async_close;
 
 /// Owns one descriptor, which is close-on-exec from birth and never 0, 1 or 2.
 ///
-/// Blocking       a call that has to wait runs multiplexer() meanwhile: the one set, or else the calling
+/// Blocking       a call that has to wait runs multiplexer() while it does: the one set, or else the calling
 ///                thread's own, if there is one and it has anything to run when the wait begins. So the call
 ///                may deliver whatever is ready there, as run() would: receivers are called, coroutines
 ///                resumed, deadlines pass, posted work runs. They may make blocking calls of their own, which
@@ -57,8 +57,8 @@ class async_close;
 ///                one that was set it may. So hold no lock that a receiver takes. One that was set and that
 ///                several threads may run is run by the calling one from then on, until that ends
 ///  what waits    for a peer, a moment, a lock, a buffer, a word; and on files barrier() and what is to be
-///                read past the cache. What else is done with files and names the thread does itself, and
-///                holds up its own multiplexer meanwhile (not the one set)
+///                read past the cache. What else is done with files and names the thread does itself; until
+///                then its own multiplexer (not the one set) stands still
 ///  no error      of the thread's own becomes the call's: one that cannot go on is left, and the call waits
 ///                without it. None is ever made for a blocking call
 /// Thread safety  distinct: safe; shared: one read and one write at a time, nothing else. close() also while
@@ -223,7 +223,7 @@ class async_read;
 /// Cost          no allocation, no copy; system calls as async_read, and one to look for bytes before each
 ///               wait for a buffer
 /// Runs as       read(2) or recv(2) on readiness, which io_uring learns by POLL_ADD
-/// Source        FEATURES X-08
+/// Source        docs/features.md X-08
 class async_receive;
 
 /// The same again and again, until the end of the stream, an error, a cancel or its deadline: set_value for

@@ -58,7 +58,7 @@ template <class... Results> class [[nodiscard]] link_result {
 ///               a multiplexer were given the same one
 /// Buffers       the members' buffers are the caller's, and members may share them. Nothing else may touch
 ///               them until the chain has finished
-/// Concurrency   as the members; other operations on their handles run in between only if started meanwhile
+/// Concurrency   as the members; other operations on their handles run in between only if started after it
 /// Deadline      of the whole chain: the member that runs when it passes ends with condition::timed_out,
 ///               unless it can be done at that moment; no further member is started. Members may have
 ///               deadlines of their own, which count from their start. Zero: no member waits
@@ -66,7 +66,7 @@ template <class... Results> class [[nodiscard]] link_result {
 /// Closing       the handle of a member that has not run yet cancels the chain
 /// Cost          no allocation, no copy; the members' system calls; no turn of the loop for ready members
 /// Runs as       the members, each as its own · blocking: one blocking call after the other
-/// Source        FEATURES L-03; io_uring_enter(2), IOSQE_IO_LINK
+/// Source        docs/features.md L-03; io_uring_enter(2), IOSQE_IO_LINK
 template <class... Senders>
 class async_link : public detail::linked<Senders...>, public detail::standard_sender<async_link<Senders...>> {
  public:

@@ -32,7 +32,7 @@ struct map_access_to; // src/op/map.cpp
 /// Preconditions the map is open, and outlives it
 /// Cancellation  none once it has begun; the deadline bounds the wait before that
 /// Runs as       msync(2) with MS_SYNC on a thread that may block (rings have no operation for it)
-/// Source        FEATURES H-10; msync(2)
+/// Source        docs/features.md H-10; msync(2)
 UNIO_OPERATION(map_barrier, detail::with<detail::referred<map_handle>>::yields<void>, (map_handle&, m),
                (extent_type, offset), (extent_type, bytes))
 
@@ -43,7 +43,7 @@ UNIO_OPERATION(map_barrier, detail::with<detail::referred<map_handle>>::yields<v
 /// Errors        as madvise(2); EINVAL beyond the map
 /// Preconditions the map is open, and outlives it
 /// Runs as       madvise(2), at once unless it does I/O (will_need, dont_need): then on a worker
-/// Source        FEATURES H-10, L-02; madvise(2)
+/// Source        docs/features.md H-10, L-02; madvise(2)
 UNIO_OPERATION(map_advise, detail::with<detail::referred<map_handle>>::yields<void>, (map_handle&, m),
                (extent_type, offset), (extent_type, bytes), (access_advice, what))
 

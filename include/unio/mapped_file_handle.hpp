@@ -40,7 +40,7 @@ enum class map_access : std::uint8_t {
 /// Concurrency   a program that installs a handler of its own for SIGBUS later replaces this one. A thread
 ///               that blocks SIGBUS is not protected
 /// Cost          two system calls; none after the first time. A place in a table for each map
-/// Source        FEATURES H-10; sigaction(2), mmap(2)
+/// Source        docs/features.md H-10; sigaction(2), mmap(2)
 UNIO_API result<void> guard_maps() noexcept;
 
 /// A file mapped into memory. read() copies nothing: it returns where the bytes are in the map; the buffers

@@ -59,7 +59,7 @@ constexpr stat_fields known_of(directory_entry const& e) noexcept {
 enum class file_attributes : std::uint64_t {
   none = 0,
   compressed = 0x4,
-  immutable = 0x10,   ///< nobody can change, rename or remove it (chattr +i)
+  immutable = 0x10,   ///< it cannot be changed, renamed or removed (chattr +i)
   append_only = 0x20, ///< chattr +a
   not_dumped = 0x40,  ///< chattr +d
   encrypted = 0x800,
@@ -174,7 +174,7 @@ enum class last_link : std::uint8_t {
 ///               once (of a name that is cached three are); otherwise a filesystem may have to be asked,
 ///               and a thread that may block makes it
 /// Runs as       statx(2); on no driver by the ring, whose STATX always takes a thread of the kernel
-/// Source        FEATURES H-15; statx(2)
+/// Source        docs/features.md H-15; statx(2)
 UNIO_OPERATION_ON_HANDLE_OR_NAME(stat, metadata, handle, ((last_link, how, = last_link::itself)),
                                  (stat_fields, wanted, = stat_fields::basic))
 
@@ -198,7 +198,7 @@ struct stat_of_name {
 /// Cancellation  the deadline and a stop bound the wait to begin; then all are asked for
 /// Cost          no allocation; one system call for each name
 /// Runs as       statx(2), again and again, on a thread that may block
-/// Source        FEATURES H-15; statx(2)
+/// Source        docs/features.md H-15; statx(2)
 UNIO_OPERATION_AND_VERB(stat_all, void, (path_handle const&, base), (std::span<stat_of_name>, all),
                         (stat_fields, wanted, = stat_fields::basic), (last_link, how, = last_link::itself))
 
@@ -211,7 +211,7 @@ UNIO_OPERATION_AND_VERB(stat_all, void, (path_handle const&, base), (std::span<s
 ///               EOPNOTSUPP for the permissions of a symbolic link
 /// Cost          no allocation; a system call for each of the three, two more for handles without access
 /// Runs as       fchownat(2), fchmod(2), fchmodat2(2), utimensat(2) on a thread that may block
-/// Source        FEATURES H-15
+/// Source        docs/features.md H-15
 UNIO_OPERATION_ON_HANDLE_OR_NAME(set_metadata, void, handle, ((last_link, how)),
                                  (metadata_change const&, change))
 
@@ -220,7 +220,7 @@ UNIO_OPERATION_ON_HANDLE_OR_NAME(set_metadata, void, handle, ((last_link, how)),
 /// Returns       the volume
 /// Errors        as fstatfs(2)
 /// Runs as       fstatfs(2) on a thread that may block: a server may have to be asked
-/// Source        FEATURES H-15; fstatfs(2)
+/// Source        docs/features.md H-15; fstatfs(2)
 UNIO_OPERATION(stat_volume, volume, (handle const&, h))
 
 } // namespace unio

@@ -61,7 +61,7 @@ enum class unlink_mode : std::uint8_t {
 //   Cost          no allocation; one system call, where nothing else is said
 //   Runs as       the system call on a thread that may block, on every driver: the ring's own operations
 //                 always take a thread of the kernel
-//   Source        FEATURES H-05, L-02
+//   Source        docs/features.md H-05, L-02
 
 /// Gives what the handle has open the name `name`, relative to `base`, in place of its current name.
 ///
@@ -103,7 +103,7 @@ UNIO_OPERATION_AND_VERB(make_directory, void, (path_handle const&, base), (path_
 ///               random name and then renamed into its place; a directory is not replaced (EISDIR). EINVAL
 ///               with exchange; ENOENT for an empty target
 /// Cost          one system call; three with relink_mode::replace
-/// Source        FEATURES H-08; symlinkat(2)
+/// Source        docs/features.md H-08; symlinkat(2)
 UNIO_OPERATION_AND_VERB(make_symlink, void, (path_handle const&, base), (path_view, name),
                         (path_view, target), (relink_mode, how))
 

@@ -94,7 +94,7 @@ UNIO_OPERATION_AND_VERB(send_handles,
 /// Errors        as async_read on a stream, as async_receive_from otherwise
 /// Preconditions the socket is a Unix socket
 /// Buffers       the caller's; they must live until it has finished
-/// Cancellation  what arrived first is returned; handles that nobody gets are closed
+/// Cancellation  what arrived first is returned; handles that are not delivered are closed
 /// Cost          one system call when there is something
 /// Runs as       io_uring RECVMSG · recvmsg(2) on readiness
 /// Source        unix(7), SCM_RIGHTS; recvmsg(2), MSG_CMSG_CLOEXEC, MSG_CTRUNC

@@ -47,7 +47,7 @@ class UNIO_API path_handle : public handle {
 
 // Names that lead nowhere else. With flag::beneath (path_handle::path, file_handle::file,
 // directory_handle::directory, and their operations) no part of the name, no ".." and no symbolic link leads
-// out of `base`, whatever others rename or replace meanwhile: EXDEV. Use it for names that come from outside.
+// out of `base`, whatever others rename or replace: EXDEV. Use it for names that come from outside.
 // The other operations on names (stat, unlink, rename, …) resolve the directories of a name without such a
 // promise: open the directory with flag::beneath, and give them the last part of the name alone, which they
 // do not follow.
@@ -76,7 +76,7 @@ UNIO_OPERATION_AND_VERB(open_path, detail::opened<path_handle>, (path_handle con
 /// Errors        ENOENT if it has no name, or one that cannot be reached
 /// Cost          six system calls
 /// Runs as       readlinkat(2) of /proc/self/fd, openat(2), statx(2) on a thread that may block
-/// Source        FEATURES H-05
+/// Source        docs/features.md H-05
 UNIO_OPERATION_AND_VERB(parent_of, detail::opened<path_handle>, (handle const&, h))
 
 inline result<path_handle> handle::parent_path_handle() const noexcept { return parent_of(*this); }

@@ -1,4 +1,7 @@
 // unio/pipe_handle.hpp: pipes, anonymous and named.
+//
+//   pipe_handle      one end of a pipe
+//   anonymous_pipe   both ends of a new one
 
 #pragma once
 

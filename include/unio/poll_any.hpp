@@ -86,7 +86,7 @@ class UNIO_API poll_entry : io_operation {
 ///                that the handle is waited for, and none later
 /// Runs as        poll(2), then io_uring POLL_ADD · poll(2), then epoll · blocking poll(2). In a simulation
 ///                an entry that is waited for several things is looked at from time to time
-/// Source         FEATURES H-02; poll(2)
+/// Source         docs/features.md H-02; poll(2)
 class UNIO_API async_poll_any : public io_operation, public detail::standard_sender<async_poll_any> {
  public:
   using result_type = io_result<std::size_t>;

@@ -167,14 +167,14 @@ UNIO_API char const* to_string(launch_step s) noexcept;
 /// Cancellation  a status that is known is returned
 /// Cost          no allocation; one system call once it has ended, two more for a wait
 /// Runs as       waitid(2) by its pidfd, on readiness, which io_uring learns by POLL_ADD
-/// Source        FEATURES H-11; pidfd_open(2), waitid(2)
+/// Source        docs/features.md H-11; pidfd_open(2), waitid(2)
 UNIO_OPERATION(wait_exit, detail::with<detail::process_reference>::yields<exit_status>, (process_handle&, h))
 
 struct launched_process;
 
 /// A process, by a descriptor that means this one process for ever (pidfd), whatever becomes of its number.
 ///
-/// Thread safety  distinct: safe; shared: waiting and kill() from any thread; closing while nobody uses it
+/// Thread safety  distinct: safe; shared: waiting and kill() from any thread; closing while no other uses it
 /// No zombie      a child that was waited for is gone from the table of processes. The handle of one that was
 ///                not neither waits nor kills when it ends: if the child has ended it is removed then, else
 ///                it lives on, and a thread of the library removes it when it has ended. That thread exists
@@ -205,11 +205,11 @@ class UNIO_API process_handle : public handle {
   ///               left: ENOENT, EACCES, ENOEXEC, E2BIG, ENOTDIR, … as execve(2); EMFILE, ENFILE; EAGAIN
   ///               at a limit on processes; EINVAL for options that contradict each other;
   ///               error::embedded_nul; ENOMEM
-  /// Concurrency   from any thread at any time. The environment is read meanwhile, as by getenv(3)
+  /// Concurrency   from any thread at any time. It reads the environment, as getenv(3) does
   /// Cost          the calling thread sleeps until the program is executed, as in vfork(2): this process's
   ///               memory is not copied. Where a filter of system calls refuses that, or under a sanitizer,
   ///               it is a fork(2), and handlers of pthread_atfork(3) run
-  /// Source        FEATURES H-11; clone(2), CLONE_VFORK, CLONE_PIDFD; execve(2); close_range(2)
+  /// Source        docs/features.md H-11; clone(2), CLONE_VFORK, CLONE_PIDFD; execve(2); close_range(2)
   static result<launched_process> launch(path_view program, std::vector<std::string> const& arguments = {},
                                          launch_options const& options = {}, launch_step* failed = nullptr);
   static result<launched_process> launch(path_handle const& base, path_view program,

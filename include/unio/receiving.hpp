@@ -18,13 +18,13 @@ namespace unio::inline v0_1 {
 
 /// Receives from a stream for one coroutine. It begins with the first co_next(), goes on while the coroutine
 /// does something else, and keeps what has come until it is asked for. Once it keeps a window's worth of
-/// buffers it stops reading until half of them have been asked for: the peer has to wait then, nobody else.
+/// buffers it stops reading until half of them have been asked for: then the peer has to wait, and none else.
 ///
 /// Values         each buffer has 1 byte or more. The coroutine may move it out; what it leaves goes home
 ///                with the next call of co_next(), or with this
 /// Thread safety  none: one coroutine at a time, on the thread that runs the stream's multiplexer. What was
 ///                moved out may be dropped on any
-/// Lifetime       stream and pool outlive it. Nothing else reads from the stream meanwhile. It does not move
+/// Lifetime       stream and pool outlive it. Nothing else reads from the stream. It does not move
 /// Destruction    gives back what it keeps: bytes that it has read ahead are lost. Cancels the operation and
 ///                drives its multiplexer until that has finished
 /// Cost           a block of the frame pool for each, and a frame for each co_next(); no heap allocation once
@@ -49,7 +49,7 @@ class UNIO_API receiving {
   ///
   /// Errors        error() has them
   /// Cancellation  condition::canceled; what has come by then, or comes later, is there for the next call. A
-  ///               call after a stop yields what is kept first, and has no more read meanwhile
+  ///               call after a stop yields what is kept first, and reads no more
   [[nodiscard]] task<lent_buffer*> co_next(deadline d = {});
   /// As co_next(), of which it is the old name.
   [[deprecated("use co_next"), nodiscard]] task<lent_buffer*> next(deadline d = {}) { return co_next(d); }

@@ -73,7 +73,7 @@ template <detail::startable_alone... A>
   requires(sizeof...(A) >= 2)
 void async_run(io_multiplexer& m, A&&... a);
 
-/// Runs `m` on this thread until a task on it has ended; other work on `m` progresses meanwhile. If several
+/// Runs `m` on this thread until a task on it has ended; other work on `m` progresses too. If several
 /// threads may run `m`, each may do so with a task of its own, which any of them may resume.
 ///
 /// Returns        what the task returns
@@ -88,7 +88,7 @@ detail::task_value_t<A> run(io_multiplexer& m, A&& a, run_options const& options
 template <detail::startable A> detail::task_value_t<A> run(A&& a, run_options const& options = {});
 
 /// Runs a task on an executor and blocks the calling thread until it has ended. If the executor is a
-/// multiplexer that this thread runs, or a single-threaded one that no thread has run yet, runs it meanwhile.
+/// multiplexer that this thread runs, or a single-threaded one that no thread has run yet, runs it itself.
 ///
 /// Returns        what the task returns
 /// Throws         what leaves the task; std::system_error if the multiplexer cannot be run, and with

@@ -108,7 +108,7 @@ class UNIO_API signal_handle : public handle {
 
   /// Begins to take signals.
   ///
-  /// Errors   EINVAL for SIGKILL and SIGSTOP, which nobody can take, for faults (SIGSEGV, SIGBUS, SIGFPE,
+  /// Errors   EINVAL for SIGKILL and SIGSTOP, which no process can take, for faults (SIGSEGV, SIGBUS, SIGFPE,
   ///          SIGILL), from which a handler must not return, for those of the C library, and for an invalid
   ///          set; EMFILE, ENFILE, ENOMEM. Nothing is changed then
   /// Cost     with delivery::handler a pipe, a place in a list that is kept, and some two system calls for

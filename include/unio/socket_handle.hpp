@@ -185,7 +185,7 @@ class UNIO_API socket_handle : public io_handle {
 ///               unless the result is taken
 /// Cost          one system call, made at once: it waits for nothing
 /// Runs as       socket(2); not by the ring, whose SOCKET is no faster
-/// Source        FEATURES L-02; socket(2)
+/// Source        docs/features.md L-02; socket(2)
 UNIO_OPERATION_WITHOUT_HANDLE(socket, detail::opened<socket_handle>, (address_family, family))
 
 struct socket_pair {

@@ -46,7 +46,7 @@ class async_splice;
 /// Cancellation  bytes that were duplicated are reported
 /// Cost          no copy; one system call when both are ready
 /// Runs as       as async_splice between pipes: readiness, then tee(2)
-/// Source        FEATURES L-02; tee(2)
+/// Source        docs/features.md L-02; tee(2)
 class async_tee;
 
 } // namespace unio

@@ -33,7 +33,7 @@ namespace unio::inline v0_1 {
 ///               as /dev/tty
 /// Simulation    of a simulated descriptor: refused
 /// Cost          three to six system calls
-/// Source        FEATURES H-16; open(2) on /proc/self/fd, proc(5)
+/// Source        docs/features.md H-16; open(2) on /proc/self/fd, proc(5)
 UNIO_API result<io_handle> shared_stream(int fd) noexcept;
 
 /// Standard input. See shared_stream.

@@ -23,7 +23,7 @@ class symlink_handle;
 /// Cancellation  the deadline and a stop bound the wait to begin
 /// Cost          no allocation; one system call
 /// Runs as       readlinkat(2) on a thread that may block
-/// Source        FEATURES H-08, L-02; readlinkat(2)
+/// Source        docs/features.md H-08, L-02; readlinkat(2)
 UNIO_OPERATION_ON_HANDLE_OR_NAME(read_symlink, detail::filled<std::string_view>, symlink_handle, (),
                                  (mutable_buffer, into))
 

@@ -31,7 +31,7 @@ struct tail_state {
 /// Cost          no allocation; two system calls where there is more, three for each look that finds nothing
 /// Runs as       preadv2(2) with RWF_NOWAIT, else on a thread that may block · waiting for inotify(7), or
 ///               trying again after pauses where there is none
-/// Source        FEATURES H-16; D2052R0, footnote 1
+/// Source        docs/features.md H-16; D2052R0, footnote 1
 UNIO_OPERATION(read_appended, detail::with<detail::tail_state>::yields<detail::filled<mutable_buffer>>,
                (tail_handle&, h), (mutable_buffer, into))
 

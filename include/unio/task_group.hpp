@@ -13,7 +13,7 @@
 //   if (ended.error() != condition::canceled) co_return ended; // why it accepts no more
 //
 // Thread safety  co_for_each_connection() runs where its coroutine does: one loop for a socket at a time,
-//                which no other thread uses meanwhile but to end the loop by its stop token
+//                which no other thread uses but to end the loop by its stop token
 
 #pragma once
 
@@ -89,8 +89,8 @@ class UNIO_API task_group : private detail::children {
   /// How many have not ended. Valid while no coroutine awaits co_join().
   [[nodiscard]] std::size_t running() const noexcept { return left_.load(std::memory_order_acquire) - 1; }
 
-  /// Waits until all have ended, including those started meanwhile. Afterwards the group can be used again;
-  /// one that was asked to stop stays so.
+  /// Waits until all have ended, including those started while it waits. Afterwards the group can be used
+  /// again; one that was asked to stop stays so.
   ///
   /// Returns        nothing; condition::canceled if it waited, and the waiting coroutine was asked to stop
   /// Throws         the first exception that left a task without a handler, once
@@ -135,7 +135,7 @@ struct tell_nobody;
 ///               the next connection, which bounds their number. `on_shortage(std::error_code)` per shortage
 /// Returns       why it ended: condition::canceled after a stop; the socket's error; why there is no driver
 /// Errors        EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM do not end it: it retries after 5 ms, then longer,
-///               up to 100 ms. Connections wait in the backlog meanwhile; one that dies there is skipped
+///               up to 100 ms. Connections wait in the backlog; one that dies there is skipped
 /// Throws        what `f` and `on_shortage` throw
 /// Resumes       on the executor of the coroutine's environment, and calls `f` there
 /// Cancellation  by the environment's stop token. A connection accepted nevertheless is passed to `f`

@@ -16,7 +16,7 @@ namespace unio::inline v0_1 {
 /// Lifetime      the handle must outlive the task
 /// Cancellation  while it waits for the grace: it has sent SIGTERM, and sends nothing else
 /// Cost          a frame; a system call for each signal, and two waits at most
-/// Source        FEATURES H-11
+/// Source        docs/features.md H-11
 [[nodiscard]] UNIO_API task<result<exit_status>> co_terminate(process_handle& p, deadline grace);
 
 } // namespace unio

@@ -124,7 +124,7 @@ struct route {
 /// Size           one pointer
 class UNIO_API simulation {
  public:
-  /// Preconditions: no other simulation exists, and nothing else replaces system calls meanwhile.
+  /// Preconditions: no other simulation exists, and nothing else replaces system calls while it does.
   explicit simulation(simulation_options options = {});
   simulation(simulation const&) = delete;
   simulation& operator=(simulation const&) = delete;
@@ -132,7 +132,7 @@ class UNIO_API simulation {
   ~simulation();
 
   /// The thread's own (this_thread::multiplexer()) while the simulation exists; what best_available() makes
-  /// meanwhile is of the same kind. capabilities().driver is "simulated". A run() that
+  /// then is of the same kind. capabilities().driver is "simulated". A run() that
   /// could never return, because nothing is due and nothing can become ready, fails with
   /// std::errc::resource_deadlock_would_occur instead; such a blocking call does too, or ends the program.
   [[nodiscard]] io_multiplexer& multiplexer() noexcept;

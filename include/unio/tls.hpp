@@ -23,7 +23,7 @@ namespace unio::inline v0_1 {
 /// A TLS connection over any stream, itself a stream: any_stream, buffered_stream, co_read(), co_write()
 /// and co_copy() take it.
 ///
-/// Reads and writes are independent. A read waits only for the peer; what the protocol answers meanwhile goes
+/// Reads and writes are independent. A read waits only for the peer; what the protocol answers goes
 /// with the next write, or at once if it can go without waiting. A write waits only until its bytes are
 /// taken. A peer that reads nothing stops writes, not reads; one that also asks for answers (new keys)
 /// without end stops the reads as well. Memory is bounded in both cases.

@@ -26,7 +26,7 @@ namespace unio::inline v0_1 {
 /// One side of a TLS connection. Never blocks, never calls the system, knows no descriptor.
 ///
 /// Output may be there after any call, and is to be sent in order. Input
-/// and output are independent: output that nobody takes makes write() stop at output_limit, and read() a
+/// and output are independent: output that is not taken makes write() stop at output_limit, and read() a
 /// little above, so that a peer that only asks for answers has bounded memory; nothing else stops them.
 ///
 /// Returns        what a call came to: an outcome, and how many bytes read() or write() have moved

@@ -45,7 +45,7 @@
 #include <unio/directory_handle.hpp>    // directories that are listed; with directory_entry
 #include <unio/symlink_handle.hpp>      // symbolic links that are not followed
 #include <unio/tail_handle.hpp>         // a file that others append to, as tail -f reads it
-#include <unio/watch_handle.hpp>        // being told of what happens to files and in directories
+#include <unio/watch_handle.hpp>        // what happens to files and in directories, as events
 #include <unio/pipe_handle.hpp>         // pipes, anonymous and named
 #include <unio/standard_streams.hpp>    // the streams that this process was started with
 

@@ -1,4 +1,4 @@
-// unio/watch_handle.hpp: being told of what happens to files and in directories.
+// unio/watch_handle.hpp: what happens to files and in directories, as events.
 //
 //   watch_kinds    what happens, as a set
 //   watch_event    one thing that has happened
@@ -26,11 +26,11 @@ enum class watch_kinds : std::uint32_t {
   accessed = 0x1,       ///< read
   modified = 0x2,       ///< written, or truncated
   attributes = 0x4,     ///< mode, owner, times, links, extended attributes
-  closed_written = 0x8, ///< closed by who had it open for writing
+  closed_written = 0x8, ///< closed, and was open for writing
   closed_unwritten = 0x10,
   opened = 0x20,
-  moved_from = 0x40, ///< a name has left the directory; its watch_event::cookie is that of
-  moved_to = 0x80,   ///< a name that has come to one
+  moved_from = 0x40, ///< a name has left the directory
+  moved_to = 0x80,   ///< a name has come to it; the two of one rename have the same watch_event::cookie
   created = 0x100,
   removed = 0x200,
   self_removed = 0x400, ///< what is watched itself
@@ -43,9 +43,9 @@ enum class watch_kinds : std::uint32_t {
   once = 0x8000'0000,           ///< one event, and the watch ends
 
   // What only events have.
-  unmounted = 0x2000, ///< its filesystem; the watch ends
-  overflow = 0x4000,  ///< the queue was full: events were lost, of which watches nobody knows. Look anew
-  ended = 0x8000,     ///< the watch: removed, or its object is gone
+  unmounted = 0x2000,        ///< its filesystem; the watch ends
+  overflow = 0x4000,         ///< the queue was full: events were lost, of any of the watches. Look anew
+  ended = 0x8000,            ///< the watch: removed, or its object is gone
   of_directory = 0x4000'0000 ///< what it happened to is a directory
 };
 constexpr watch_kinds operator|(watch_kinds a, watch_kinds b) noexcept {
@@ -101,8 +101,8 @@ class watch_events {
 UNIO_OPERATION(read_events, detail::filled<watch_events>, (watch_handle&, h), (mutable_buffer, into))
 
 /// Watches on files and directories (inotify). What is below a directory's directories is not watched, what
-/// happens on another machine of a network filesystem is not told, and neither is what is written through a
-/// map.
+/// happens on another machine of a network filesystem is not reported, and neither is what is written through
+/// a map.
 ///
 /// Thread safety  add() and remove(): any thread; otherwise as handle
 /// Simulation     refused by name

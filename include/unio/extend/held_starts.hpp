@@ -31,7 +31,7 @@ namespace unio::inline v0_1 {
 ///                receiver or of posted work: with the rest of the turn. With epoll: none. What the
 ///                operations yield is as without it; a receiver that would be notified inside of start() is
 ///                notified in a turn
-/// Preconditions  it ends on the thread on which it began, which waits for nothing else meanwhile (a wait
+/// Preconditions  it ends on the thread on which it began, which waits for nothing else before that (a wait
 ///                outside of unio holds up what is held)
 /// Concurrency    on the thread that runs the multiplexer, or is the first to use it. On another one it has
 ///                no effect, nor on one of several that has not run it yet. Others may cancel, take over and

@@ -41,7 +41,7 @@ struct ring_completion {
 /// Errors        what the kernel said, if that is an error, EAGAIN, EINTR and ECANCELED included;
 ///               ENOSYS (std::errc::function_not_supported): there is no ring here, or its kernel does not
 ///               know the operation; EINVAL: the entry is refused, see below; ENOTRECOVERABLE: io_uring was
-///               forbidden meanwhile, and whether it was performed is not known; condition::timed_out,
+///               forbidden by then, and whether it was performed is not known; condition::timed_out,
 ///               canceled; condition::would_block with a deadline of zero, always, for it takes a turn of the
 ///               loop
 /// Refused       all that would take from unio what is unio's. The user_data: it is overwritten, and entries
@@ -56,20 +56,20 @@ struct ring_completion {
 /// Preconditions `fill` does not throw; it may be called again before the operation has ended, and after
 ///               reset() is
 /// Buffers       the caller's, and the kernel's until the operation has finished. `fill` is a part of the
-///               operation, which stays where it is meanwhile: an entry may point to what `fill` holds. A
+///               operation, which stays where it is until then: an entry may point to what `fill` holds. A
 ///               descriptor that `res` names is the caller's: it is lost if the operation is destroyed while
 ///               in flight
 /// Concurrency   as io_operation; how many at once on one descriptor, the kernel's operation says
 /// Cancellation  by ASYNC_CANCEL. A completion that is no error beats a stop and a deadline
 /// Cost          no allocation; a place in the next io_uring_enter(2)
 /// Runs as       the entry · ENOSYS on epoll · in a simulation ENOSYS, and it is named as not simulated
-/// Source        FEATURES L-07; io_uring_enter(2)
+/// Source        docs/features.md L-07; io_uring_enter(2)
 template <std::invocable<io_uring_sqe&> Fill> class async_raw_ring;
 
 /// There are no try_ forms: only the ring could try, so each would say would_block. A deadline bounds these.
 ///
 /// async_raw_ring, blocking: on the multiplexer given, or the calling thread's own, which is driven
-/// meanwhile. (run_blocking() of a sender without a multiplexer has no ring: ENOSYS.)
+/// until then. (run_blocking() of a sender without a multiplexer has no ring: ENOSYS.)
 template <std::invocable<io_uring_sqe&> Fill>
 io_result<ring_completion> raw_ring(Fill fill, deadline d = {}, io_multiplexer* m = nullptr) noexcept;
 template <std::invocable<io_uring_sqe&> Fill>
@@ -98,7 +98,7 @@ struct ring_operation {
 /// Throws       std::bad_alloc
 /// Concurrency  from any thread
 /// Cost         a ring, which is made, asked (IORING_REGISTER_PROBE) and closed; allocates
-/// Source       FEATURES L-01
+/// Source       docs/features.md L-01
 UNIO_API std::vector<ring_operation> ring_operations();
 
 } // namespace unio

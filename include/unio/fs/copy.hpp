@@ -30,7 +30,7 @@
 //                    of the file, which it need not do. What a disk has in a cache of its own may come from
 //                    there. Ranges without storage in both are not read
 //   power loss       with `durable`: the new state once this has returned. Do not resume after one
-//   others change    the source meanwhile: a file may be copied half old, half new, but only a file of this
+//   others change    the source: a file may be copied half old, half new, but only a file of this
 //                    tree: links that are exchanged for what was listed are not followed
 //
 // Thread safety  any number of calls at once, from any threads; for two on one tree each other is what other

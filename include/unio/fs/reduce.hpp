@@ -1,13 +1,13 @@
 // unio/fs/reduce.hpp: removes a file, or a directory with all that is in it.
 //
-//   reduce      whatever others do meanwhile
+//   reduce      whatever others do to it
 //   co_reduce   the awaited form
 //
 //   auto r = unio::fs::reduce({}, "/var/tmp/build").value();
 //   if (!r.is_gone) report(r.failures);
 //
 //   links            removed, never followed: nothing outside of the tree is touched, whatever others
-//                    exchange for links meanwhile
+//                    exchange for links
 //   mounts           refused, and reported, unless cross_mounts; then what is mounted is emptied, and the
 //                    mount point itself stays (EBUSY)
 //   others create    in directories that are being removed: these are read again until they stay empty, or

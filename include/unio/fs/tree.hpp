@@ -8,7 +8,7 @@
 // An algorithm (walk, reduce, copy, …) is a blocking function that works on the calling thread and on helper
 // threads of its own, which end before it returns. One directory is one task: two threads are never in the
 // same directory, whose lock they would wait for. Names are resolved relative to descriptors of directories
-// and never through a symbolic link, so that what others rename meanwhile cannot lead out of the tree. Few
+// and never through a symbolic link, so that what others rename cannot lead out of the tree. Few
 // descriptors are open at a time, at most a quarter of RLIMIT_NOFILE and never more than 512; a directory
 // whose descriptor was closed is found again from the nearest one that is open, by `..` where that is
 // shorter, and is compared by device and inode. So a tree may be deeper than PATH_MAX and than any stack.

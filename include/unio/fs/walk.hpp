@@ -85,8 +85,8 @@ enum class walk_step : std::uint8_t {
 /// Is shown the names of a tree.
 ///
 /// Concurrency  entry() is called by several threads at once, but for those of one directory by one; failed()
-///              by one at a time. What the visitor does holds up only its thread, and no queue grows
-///              meanwhile: names are read as they are shown
+///              by one at a time. What the visitor does holds up only its thread, and makes no queue
+///              grow: names are read as they are shown
 /// Cost         a virtual call for each name
 class UNIO_API walk_visitor {
  public:
