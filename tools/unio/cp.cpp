@@ -141,6 +141,7 @@ void describe(CLI::App& app, options& o) {
 }
 
 int run(options const& o) {
+  if (std::ranges::find(o.paths, "") != o.paths.end()) return say(2, "cp", "an empty path");
   std::string const& to = o.paths.back();
   bool const is_into = is_directory(to);
   if (o.paths.size() > 2 && !is_into)

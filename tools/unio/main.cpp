@@ -160,7 +160,8 @@ int command(int argc, char** argv) {
   CLI::App& copier = *app.add_subcommand("cp", "Copy files and trees, each put in place as one");
   cp::describe(copier, c);
   rm::options d;
-  CLI::App& remover = *app.add_subcommand("rm", "Remove files and trees, whatever others do meanwhile");
+  CLI::App& remover =
+      *app.add_subcommand("rm", "Remove files and trees, whatever others do at the same time");
   rm::describe(remover, d);
   simulate::options s;
   CLI::App& simulator =

@@ -530,7 +530,7 @@ void tell_shrunk(options const& o, runner& r, std::uint64_t seed, outcome const&
 
 int run(options const& o) {
   if (o.command.empty()) {
-    complain("unio: simulate: behind the options: -- PROGRAM ARGUMENTS…\n");
+    complain("unio: simulate: after the options: -- PROGRAM ARGUMENTS…\n");
     return wrong_usage;
   }
   std::string const library = library_path();

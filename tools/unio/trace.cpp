@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -141,7 +142,7 @@ bool begins_as_a_recording(std::filesystem::path const& file) {
 
 int record(options const& o) {
   if (o.command.empty()) {
-    complain("unio: trace: behind --record FILE: -- PROGRAM ARGUMENTS…\n");
+    complain("unio: trace: after --record FILE: -- PROGRAM ARGUMENTS…\n");
     return wrong_usage;
   }
   std::filesystem::path const file = std::filesystem::absolute(o.record);
@@ -150,6 +151,11 @@ int record(options const& o) {
     if (!begins_as_a_recording(file)) return say(1, o.record, "is there, and is no recording");
     std::filesystem::remove(file);
   }
+  // The program makes it, at its first operation, and goes on if it cannot: so that is tried before.
+  int const tried = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (tried < 0) return say(1, o.record, std::strerror(errno));
+  ::close(tried);
+  std::filesystem::remove(file);
   if (::setenv("UNIO_TRACE", file.c_str(), 1) != 0) return say(1, "trace", std::strerror(errno));
   int const e = become(o.command);
   return say(e == ENOENT ? not_found : cannot_be_executed, o.command.front(), std::strerror(e));
@@ -309,7 +315,7 @@ std::string told(std::string const& bytes) {
 void describe(CLI::App& app, options& o) {
   app.footer(
       "Without --record and --show: of a process that runs, by bpftrace, which needs the rights for that.\n"
-      "Behind --record: -- PROGRAM ARGUMENTS…, which takes the place of this command.\n\n"
+      "After --record: -- PROGRAM ARGUMENTS…, which takes the place of this command.\n\n"
       "Exit status: 0; 1 with a reason; 2 for wrong usage; PROGRAM's; 126 if it cannot be executed; 127 if "
       "it "
       "was not found.");

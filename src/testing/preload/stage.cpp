@@ -211,7 +211,7 @@ int unio_simulate_stage(int argc, char** argv) {
     }
   }
   for (program* const p : programs()) {
-    if (p->arguments.empty()) cannot("a program is missing before or behind \"::\"");
+    if (p->arguments.empty()) cannot("a program is missing before or after \"::\"");
     p->arguments.push_back(nullptr);
     read_image(*p);
   }
