@@ -137,8 +137,8 @@ class descriptor_table {
  private:
   // Numbers that share an entry share their generation in the process's table too, and differ here.
   static std::uint32_t generation_of(int fd) noexcept {
-    std::uint32_t const million = static_cast<std::uint32_t>(fd) / sys::descriptor_table_size;
-    return (sys::generation(fd) + (million << 18)) & descriptor::all_generations;
+    std::uint32_t const millions = static_cast<std::uint32_t>(fd) & ~(sys::descriptor_table_size - 1);
+    return (sys::generation(fd) + millions) & descriptor::all_generations;
   }
 
   descriptor none_;      // operations without a descriptor
