@@ -116,16 +116,20 @@ void live(everything& all, unio::testing::random_source draw) {
   }
 }
 
+void live_on_three_threads(everything& all) {
+  std::vector<std::thread> threads;
+  for (std::uint64_t i = 0; i != 3; ++i)
+    threads.emplace_back(live, std::ref(all), unio::testing::random_source(schedule_seed() * 3 + i));
+  for (std::thread& t : threads) t.join();
+}
+
 class any_order : public threads_on {};
 ON_BOTH_SYSTEMS(any_order);
 
 TEST_P(any_order, each_receiver_is_called_once_and_nothing_stays_pending) {
   expect_no_failure([] {
     everything all;
-    std::vector<std::thread> threads;
-    for (std::uint64_t i = 0; i != 3; ++i)
-      threads.emplace_back(live, std::ref(all), unio::testing::random_source(schedule_seed() * 3 + i));
-    for (std::thread& t : threads) t.join();
+    live_on_three_threads(all);
     for (line& l : all.lines) l.close();
     run_to_the_end(*all.m);
     for (line& l : all.lines) l.expect_end();
@@ -136,10 +140,7 @@ TEST_P(any_order, each_receiver_is_called_once_and_nothing_stays_pending) {
 TEST_P(any_order, the_multiplexers_end_ends_what_its_threads_have_left) {
   expect_no_failure([] {
     everything all;
-    std::vector<std::thread> threads;
-    for (std::uint64_t i = 0; i != 3; ++i)
-      threads.emplace_back(live, std::ref(all), unio::testing::random_source(schedule_seed() * 3 + i));
-    for (std::thread& t : threads) t.join();
+    live_on_three_threads(all);
     std::thread([&] { all.m.reset(); }).join();
     for (line& l : all.lines) l.expect_end();
   });
