@@ -9,7 +9,6 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -151,11 +150,8 @@ int record(options const& o) {
     if (!begins_as_a_recording(file)) return say(1, o.record, "is there, and is no recording");
     std::filesystem::remove(file);
   }
-  // The program makes it, at its first operation, and goes on if it cannot: so that is tried before.
-  int const tried = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (tried < 0) return say(1, o.record, std::strerror(errno));
-  ::close(tried);
-  std::filesystem::remove(file);
+  // The program makes it, at its first operation, and goes on if it cannot.
+  if (::access(file.parent_path().c_str(), W_OK | X_OK) != 0) return say(1, o.record, std::strerror(errno));
   if (::setenv("UNIO_TRACE", file.c_str(), 1) != 0) return say(1, "trace", std::strerror(errno));
   int const e = become(o.command);
   return say(e == ENOENT ? not_found : cannot_be_executed, o.command.front(), std::strerror(e));

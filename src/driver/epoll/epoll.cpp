@@ -10,12 +10,11 @@
 //
 // A read of a TCP socket that got fewer bytes than it asked for has drained it (epoll(7), questions and
 // answers): the next one waits for an edge, without another recv(2), unless such attempts have lately found
-// what had come since. Whatever comes after that read makes an
-// edge, an end and an error too (net/ipv4/tcp_input.c: tcp_data_ready, tcp_fin, tcp_reset). What came before
-// may have been in the edge that brought the read, which does not come again: an end, or urgent data, at
-// which a read stops. After such an edge reads are attempted until one finds nothing. A Unix socket's read
-// stops at descriptors and where the sender changes, too, and no event says so (net/unix/af_unix.c,
-// unix_stream_read_generic).
+// what had come since. Whatever comes after that read makes an edge, an end and an error too
+// (net/ipv4/tcp_input.c: tcp_data_ready, tcp_fin, tcp_reset). What came before may have been in the edge that
+// brought the read, which does not come again: an end, or urgent data, at which a read stops. After such an
+// edge reads are attempted until one finds nothing. A Unix socket's read stops at descriptors and where the
+// sender changes, too, and no event says so (net/unix/af_unix.c, unix_stream_read_generic).
 //
 // Readiness means nothing for files. Reads that bypass the page cache go to the kernel (direct_reads.hpp),
 // and the others to threads that may block.
