@@ -30,9 +30,11 @@ target_compile_options(unio_objects PRIVATE -fno-semantic-interposition)
 # What runs once, after a failure, or beside a system call that blocks: made small, because most programs have
 # it and hardly run it (docs/decisions.md, "What a program weighs").
 if(NOT UNIO_SANITIZE)
-  set(unio_rare_sources core/error core/escaped core/failure driver/choose driver/engine/fallback
-    driver/epoll/direct_reads driver/remains driver/uring/choosing driver/workers handle/mapped_file
-    handle/opened sys/direct_reads)
+  set(unio_rare_sources core/error core/escaped core/failure driver/choose driver/engine/closing
+    driver/engine/fallback driver/engine/handover driver/engine/holding driver/engine/outer
+    driver/epoll/direct_reads driver/pending driver/recording driver/registry
+    driver/remains driver/uring/choosing driver/uring/news driver/uring/ring driver/workers
+    handle/mapped_file handle/opened handle/socket_options sys/direct_reads sys/sigpipe)
   list(TRANSFORM unio_rare_sources REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.cpp")
   set_source_files_properties(${unio_rare_sources} PROPERTIES
     COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os> SKIP_PRECOMPILE_HEADERS ON)
