@@ -30,7 +30,7 @@ class patience {
     for (std::int64_t before = begin;;) {
       for (int looks = 0; looks != 16; ++looks)
         if (came()) return true;
-      sys::kernel.sched_yield();
+      sys::past_tests::sched_yield();
       std::int64_t const after = now();
       if (after - before > wanted_by_others_ns) {
         worth_ = -most_worth;
@@ -44,7 +44,7 @@ class patience {
     }
   }
   // Not through the table in use: a thread of the library lingers while a test or a simulation changes it.
-  [[nodiscard]] static std::int64_t now() noexcept { return sys::kernel.steady_now(); }
+  [[nodiscard]] static std::int64_t now() noexcept { return sys::past_tests::steady_now(); }
 
  private:
   static constexpr int most_worth = 16, cost_in_vain = 4;

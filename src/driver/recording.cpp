@@ -50,7 +50,7 @@ int open_file(char const* name) noexcept {
   if (fd < 0) return errno;
   void* p = MAP_FAILED;
   // Which fails where the size of files is limited; ftruncate(2) by itself ends the process (SIGXFSZ).
-  int e = -static_cast<int>(sys::kernel.ftruncate(fd, sizeof(recording_file)));
+  int e = -static_cast<int>(sys::past_tests::ftruncate(fd, sizeof(recording_file)));
   if (e == 0) e = ::posix_fallocate(fd, 0, sizeof(recording_header));
   if (e == 0) {
     p = ::mmap(nullptr, sizeof(recording_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -25,7 +25,7 @@ using word = std::atomic<std::uint32_t>;
 // A thread of the library that is about to sleep, or was woken, makes the kernel's calls and not those of the
 // table in use, which a test or a simulation may be changing.
 void sleep_on(word& w, std::uint32_t seen, timespec const* until = nullptr) noexcept {
-  sys::kernel.futex(reinterpret_cast<std::uint32_t*>(&w), FUTEX_WAIT_BITSET_PRIVATE, seen, until);
+  sys::past_tests::futex(reinterpret_cast<std::uint32_t*>(&w), FUTEX_WAIT_BITSET_PRIVATE, seen, until);
 }
 
 // As many threads as there are processors share all jobs by the protocol (job_protocol.hpp). The others are
@@ -105,7 +105,7 @@ class pool {
   }
   static void ring_bell(word& bell) noexcept {
     bell.fetch_add(1, std::memory_order_seq_cst);
-    sys::kernel.futex(reinterpret_cast<std::uint32_t*>(&bell), FUTEX_WAKE_PRIVATE, 1, nullptr);
+    sys::past_tests::futex(reinterpret_cast<std::uint32_t*>(&bell), FUTEX_WAKE_PRIVATE, 1, nullptr);
   }
   static bool ends(std::size_t) noexcept { return false; }
 

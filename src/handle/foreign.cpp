@@ -13,7 +13,7 @@ static_assert(sizeof(foreign_handle) == 24);
 result<foreign_handle> foreign_handle::watch(int fd) noexcept {
   // A simulation has no epoll: there the operation looks at the number itself, and an event that nothing
   // signals stands for what can be closed.
-  if (sys::current != &sys::kernel) {
+  if (!sys::kernel_answers()) {
     std::int64_t const own = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (own < 0) return detail::failed(own, "watch", fd);
     return foreign_handle(static_cast<int>(own), fd);

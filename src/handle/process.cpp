@@ -283,7 +283,7 @@ result<launched_process> process_handle::launch(path_handle const& base, path_vi
   std::unique_ptr<detail::process_state> state(new (std::nothrow) detail::process_state);
   if (state == nullptr) return fail(-ENOMEM);
   // A table of calls that stands for the kernel cannot make processes, and says so: a simulation, by name.
-  if (sys::current != &sys::kernel)
+  if (!sys::kernel_answers())
     if (std::int64_t const r = sys::pidfd_open(0, 0); r == -ENOSYS) return fail(-ENOSYS);
   detail::launched_child c{};
   if (int const e = begin_child(plan, c); e != 0) {

@@ -130,13 +130,13 @@ class reaper {
     for (process_state* p = all_; p != nullptr && unwatched_ != 0; p = p->next) {
       if (p->is_watched) continue;
       epoll_event e{.events = EPOLLIN, .data = {.ptr = p}};
-      p->is_watched = sys::kernel.epoll_ctl(epoll_, EPOLL_CTL_ADD, p->fd, &e) == 0;
+      p->is_watched = sys::past_tests::epoll_ctl(epoll_, EPOLL_CTL_ADD, p->fd, &e) == 0;
       if (p->is_watched) --unwatched_;
     }
   }
 
   void start() noexcept {
-    epoll_ = sys::above_standard(sys::kernel.epoll_create(EPOLL_CLOEXEC));
+    epoll_ = sys::above_standard(sys::past_tests::epoll_create(EPOLL_CLOEXEC));
     if (epoll_ < 0) return;
     runs_ = sys::start_thread(
                 [](void* self) -> void* {
@@ -144,17 +144,17 @@ class reaper {
                   return nullptr;
                 },
                 this) == 0;
-    if (!runs_) sys::kernel.close(epoll_);
+    if (!runs_) sys::past_tests::close(epoll_);
   }
 
   void run() noexcept {
     for (;;) {
       epoll_event ended[64];
-      std::int64_t const n = sys::kernel.epoll_wait(epoll_, ended, 64, nullptr);
+      std::int64_t const n = sys::past_tests::epoll_wait(epoll_, ended, 64, nullptr);
       std::lock_guard const guard(lock_);
       for (std::int64_t i = 0; i < n; ++i) look_at(static_cast<process_state*>(ended[i].data.ptr));
       if (all_ != nullptr) continue;
-      sys::kernel.close(epoll_);
+      sys::past_tests::close(epoll_);
       runs_ = false;
       return;
     }
@@ -162,15 +162,15 @@ class reaper {
 
   void look_at(process_state* p) noexcept {
     siginfo_t info{};
-    std::int64_t const r = sys::kernel.waitid(by_descriptor, p->fd, &info, WEXITED | WNOHANG, nullptr);
+    std::int64_t const r = sys::past_tests::waitid(by_descriptor, p->fd, &info, WEXITED | WNOHANG, nullptr);
     if (r == 0 && info.si_pid == 0) return; // it lives
     // ECHILD: it is removed already.
     (p->previous != nullptr ? p->previous->next : all_) = p->next;
     if (p->next != nullptr) p->next->previous = p->previous;
     // Closing alone ends no watch while a child that is about to be executed has the descriptor too.
     epoll_event none{};
-    sys::kernel.epoll_ctl(epoll_, EPOLL_CTL_DEL, p->fd, &none);
-    sys::kernel.close(p->fd);
+    sys::past_tests::epoll_ctl(epoll_, EPOLL_CTL_DEL, p->fd, &none);
+    sys::past_tests::close(p->fd);
     delete p;
   }
 
@@ -179,10 +179,10 @@ class reaper {
     while (all_ != nullptr) {
       process_state* const p = all_;
       all_ = p->next;
-      sys::kernel.close(p->fd);
+      sys::past_tests::close(p->fd);
       delete p;
     }
-    if (runs_) sys::kernel.close(epoll_);
+    if (runs_) sys::past_tests::close(epoll_);
     runs_ = false;
     unwatched_ = 0;
   }

@@ -103,7 +103,7 @@ struct detail::poll_access {
     w.running_ = 0;
     w.why_ = 0;
     w.waits_ = w.stops_ = false;
-    bool const is_simulated = sys::current != &sys::kernel;
+    bool const is_simulated = !sys::kernel_answers();
     for (poll_entry& e : w.entries_) {
       if (e.started()) e.reset();
       e.whole_ = &w;

@@ -78,7 +78,7 @@ int read_file(io_operation const& op, io_request<mutable_buffers> const& request
 }
 
 // Whether the short paths apply: see kernel_calls.
-bool is_short(mutable_buffer into) noexcept { return sys::current == &sys::kernel && !into.empty(); }
+bool is_short(mutable_buffer into) noexcept { return sys::kernel_answers() && !into.empty(); }
 int read_short(int fd, mutable_buffer into) noexcept {
   return op::uninterrupted([&] { return sys::kernel_calls::read(fd, into.data(), into.size()); });
 }

@@ -200,7 +200,7 @@ void block(io_operation& op, std::int64_t until) noexcept {
   while (!is_granted(op)) {
     std::int64_t const left = until == deadline::forever ? deadline::forever : until - sys::steady_now();
     if (left <= 0) break;
-    bool const simulated = sys::current != &sys::kernel;
+    bool const simulated = !sys::kernel_answers();
     std::int64_t const span = simulated ? std::min<std::int64_t>(left, 1'000'000) : left;
     timespec const t{.tv_sec = span / 1'000'000'000, .tv_nsec = span % 1'000'000'000};
     if (simulated) {

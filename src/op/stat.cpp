@@ -108,7 +108,7 @@ int statx_into(int fd, char const* name, int flags, stat_fields wanted, metadata
 int statx_of(int fd, int flags, stat_fields wanted, metadata& value) noexcept {
   static constinit std::atomic<bool> has_to_have_name{false}; // relaxed: every thread finds the same
   flags |= AT_EMPTY_PATH;
-  if (sys::current == &sys::kernel && !has_to_have_name.load(std::memory_order_relaxed)) {
+  if (sys::kernel_answers() && !has_to_have_name.load(std::memory_order_relaxed)) {
     int const r = statx_into(fd, nullptr, flags, wanted, value);
     if (r != -EFAULT) return r;
     has_to_have_name.store(true, std::memory_order_relaxed);

@@ -44,7 +44,7 @@ constexpr int is_over = 1; // of perform(): `seen` is the result
 // A simulation's clock stands still while a thread waits for a word: there it is looked at.
 void begin(io_operation& op) noexcept {
   access::waiter(op).granted.store(word_waiter::none, std::memory_order_relaxed);
-  access::only_looks(op) = sys::current != &sys::kernel;
+  access::only_looks(op) = !sys::kernel_answers();
 }
 
 bool is_shared(word_waiter const& w) noexcept { return w.scope == futex_scope::processes; }

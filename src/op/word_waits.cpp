@@ -86,7 +86,7 @@ class word_waits {
 
   bool start(int n) noexcept {
     // Of no words: EINVAL where the call is there.
-    if (sys::kernel.futex_waitv(nullptr, 0) != -EINVAL) return false;
+    if (sys::past_tests::futex_waitv(nullptr, 0) != -EINVAL) return false;
     waiting& t = threads_[static_cast<std::size_t>(n)];
     t.of = this;
     auto const run = [](void* self) -> void* {
@@ -102,8 +102,8 @@ class word_waits {
   static bool can_be_waited_for(sys::waited_word const& w) noexcept {
     timespec const passed{};
     int const call = FUTEX_WAIT_BITSET | static_cast<int>(w.flags & FUTEX_PRIVATE_FLAG);
-    return sys::kernel.futex(reinterpret_cast<std::uint32_t*>(w.address), call,
-                             static_cast<std::uint32_t>(w.expected), &passed) != -EFAULT;
+    return sys::past_tests::futex(reinterpret_cast<std::uint32_t*>(w.address), call,
+                                  static_cast<std::uint32_t>(w.expected), &passed) != -EFAULT;
   }
 
   // Under the lock: an operation that ends finds itself here, or posted.
@@ -137,7 +137,7 @@ class word_waits {
         words[0].expected = t.bell.load(std::memory_order_relaxed);
         t.sleeps = true;
       }
-      std::int64_t const r = sys::kernel.futex_waitv(words, n);
+      std::int64_t const r = sys::past_tests::futex_waitv(words, n);
       bool const works = r >= 0 || r == -EAGAIN || r == -EINTR || r == -EFAULT;
       std::lock_guard const lock(lock_);
       t.sleeps = false;

@@ -118,7 +118,7 @@ int send_socket(io_operation const& op, const_buffers const& buffers) noexcept {
 
 int perform(io_operation& op, attempt how) noexcept {
   const_buffers const& buffers = self(op).request().buffers;
-  bool const is_short = buffers.size() == 1 && !buffers.front().empty() && sys::current == &sys::kernel;
+  bool const is_short = buffers.size() == 1 && !buffers.front().empty() && sys::kernel_answers();
   if (!is_short || op.kind() != handle_kind::stream_socket) return perform_any(op, how);
   const_buffer const bytes = buffers.front();
   return op::uninterrupted(

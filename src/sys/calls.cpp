@@ -53,9 +53,7 @@ template <long Number, class... Arguments> std::int64_t direct(Arguments... argu
 // Bytes of the kernel's sigset_t, which ppoll(2) and epoll_pwait2(2) check.
 constexpr std::size_t kernel_sigset_size = 8;
 
-} // namespace
-
-constinit table const kernel = {
+constexpr table own = {
     .openat = direct<SYS_openat>,
     .close = direct<SYS_close>,
     .read = kernel_calls::read,
@@ -226,7 +224,21 @@ constinit table const kernel = {
     .membarrier = direct<SYS_membarrier>,
 };
 
-constinit table const* current = &kernel;
+} // namespace
+
+constinit table const kernel = own;
+constinit table const* current = nullptr;
+
+// A function for each, so that a program has those that it calls.
+#define UNIO_DEFINE(name, parameters, arguments)                                   \
+  std::int64_t past_tests::name parameters noexcept { return own.name arguments; } \
+  std::int64_t name parameters noexcept {                                          \
+    if (table const* const answers = current; answers != nullptr) [[unlikely]]     \
+      return answers->name arguments;                                              \
+    return own.name arguments;                                                     \
+  }
+UNIO_SYSTEM_CALLS(UNIO_DEFINE)
+#undef UNIO_DEFINE
 
 void pause() noexcept {
   constexpr timespec a_millisecond{.tv_sec = 0, .tv_nsec = 1'000'000};

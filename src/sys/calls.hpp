@@ -155,18 +155,29 @@ struct table {
 #undef UNIO_MEMBER
 };
 
-/// The kernel's implementation.
-UNIO_API extern table const kernel;
-/// What is in use. Changed only by tests, while nothing else runs.
-UNIO_API extern table const* current;
+/// The kernel's implementation, for tests: a program that links it has all of it.
+extern table const kernel;
+/// What answers instead of the kernel, or null.
+extern table const* current;
 
-#define UNIO_FORWARD(name, parameters, arguments) \
-  inline std::int64_t name parameters noexcept { return current->name arguments; }
-UNIO_SYSTEM_CALLS(UNIO_FORWARD)
-#undef UNIO_FORWARD
+inline bool kernel_answers() noexcept { return current == nullptr; }
+inline table const* answering() noexcept { return current != nullptr ? current : &kernel; }
+/// Has `t` answer from now on. For tests, while nothing else runs.
+[[gnu::always_inline]] inline void answer_with(table const* t) noexcept {
+  current = t != &kernel ? t : nullptr;
+}
 
-/// Calls of the kernel's that are often short, inlined into their callers, for use while `current` is
-/// `&kernel`.
+#define UNIO_DECLARE(name, parameters, arguments) UNIO_API std::int64_t name parameters noexcept;
+UNIO_SYSTEM_CALLS(UNIO_DECLARE)
+#undef UNIO_DECLARE
+#define UNIO_DECLARE(name, parameters, arguments) std::int64_t name parameters noexcept;
+/// By the kernel, whatever answers: for threads of the library that run while a test changes that.
+namespace past_tests {
+UNIO_SYSTEM_CALLS(UNIO_DECLARE)
+} // namespace past_tests
+#undef UNIO_DECLARE
+
+/// Calls of the kernel's that are often short, inlined into their callers, for use while kernel_answers().
 ///
 /// A processor that predicts returns by a stack finds the kernel's calls there after a system call, and
 /// mispredicts the program's next returns one by one (mitigations such as AMD's safe RET make that the rule).

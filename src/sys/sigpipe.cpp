@@ -17,12 +17,12 @@ constinit std::atomic<bool> sigpipe_is_ignored = false; // relaxed: it guards no
 
 bool probe() noexcept {
   int fds[2];
-  if (kernel.pipe(fds, O_CLOEXEC | O_NONBLOCK) < 0) return false;
+  if (past_tests::pipe(fds, O_CLOEXEC | O_NONBLOCK) < 0) return false;
   char byte = 0;
   iovec const v{&byte, 1};
-  bool const taken = kernel.pwritev2(fds[1], &v, 1, -1, rwf_nosignal) == 1;
-  kernel.close(fds[0]);
-  kernel.close(fds[1]);
+  bool const taken = past_tests::pwritev2(fds[1], &v, 1, -1, rwf_nosignal) == 1;
+  past_tests::close(fds[0]);
+  past_tests::close(fds[1]);
   return taken;
 }
 

@@ -18,8 +18,8 @@ inline std::uint32_t* address_of(std::atomic<std::uint32_t>& word) noexcept {
 
 /// Wakes up to `n`. By the kernel itself and not by the table in use, which another thread may be changing.
 inline int wake_word(std::atomic<std::uint32_t>* word, bool is_shared, std::uint32_t n) noexcept {
-  std::int64_t const r = kernel.futex(reinterpret_cast<std::uint32_t*>(word),
-                                      is_shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, n, nullptr);
+  std::int64_t const r = past_tests::futex(reinterpret_cast<std::uint32_t*>(word),
+                                           is_shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, n, nullptr);
   return r > 0 ? static_cast<int>(r) : 0;
 }
 

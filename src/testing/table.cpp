@@ -322,7 +322,10 @@ std::uint64_t worlds_so_far() noexcept { return installations; }
 
 void answer_system_calls(world* w) noexcept {
   auto const put = [](sys::table const* t) noexcept {
-    return simulated_threads != nullptr ? simulated_threads->answer_with(t) : std::exchange(sys::current, t);
+    if (simulated_threads != nullptr) return simulated_threads->answer_with(t);
+    sys::table const* const replaced = sys::answering();
+    sys::answer_with(t);
+    return replaced;
   };
   if (w != nullptr) {
     UNIO_EXPECTS(installed == nullptr, "one simulation at a time: another one exists in this process");

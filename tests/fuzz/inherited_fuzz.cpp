@@ -43,7 +43,7 @@ std::string line(std::string_view& rest) {
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size);
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   static unio::sys::table const calls = of_none();
-  unio::sys::current = &calls;
+  unio::sys::answer_with(&calls);
   std::string_view rest(reinterpret_cast<char const*>(data), size);
   std::string const count = line(rest), names = line(rest), pid = line(rest);
   ::setenv("LISTEN_FDS", count.c_str(), 1);
@@ -70,6 +70,6 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       }
     }
   }
-  unio::sys::current = &unio::sys::kernel;
+  unio::sys::answer_with(&unio::sys::kernel);
   return 0;
 }

@@ -18,7 +18,7 @@ using unio::sys::table;
 // it; either is right for that. ThreadSanitizer is not told.
 [[gnu::noinline]] __attribute__((no_sanitize("thread"))) inline void put_table(
     unio::sys::table const* t) noexcept {
-  unio::sys::current = t;
+  unio::sys::answer_with(t);
 }
 
 /// While it lives, the table is this copy of the kernel's, of which the test may change entries.
@@ -32,7 +32,7 @@ class replaced_calls {
   unio::sys::table* operator->() { return &table_; }
 
  private:
-  unio::sys::table const* before_ = unio::sys::current;
+  unio::sys::table const* before_ = unio::sys::answering();
   unio::sys::table table_ = *before_;
 };
 

@@ -199,7 +199,7 @@ void foreign_transfers::finish_awake(foreign_transfer& t, std::int64_t result) n
   std::uint32_t const was = foreign_access::place(t).exchange(
       static_cast<std::uint32_t>(transfer_place::over), std::memory_order_acq_rel);
   if (was == static_cast<std::uint32_t>(transfer_place::awaited)) [[unlikely]]
-    sys::kernel.futex(word_of(t), FUTEX_WAKE_PRIVATE, 1, nullptr);
+    sys::past_tests::futex(word_of(t), FUTEX_WAKE_PRIVATE, 1, nullptr);
   over_.push(t);
 }
 
@@ -223,7 +223,7 @@ void foreign_transfers::settle(foreign_transfer& t) noexcept {
     if (!foreign_access::place(t).compare_exchange_strong(is, awaited, std::memory_order_acq_rel) &&
         is != awaited)
       return;
-    sys::kernel.futex(word_of(t), FUTEX_WAIT_BITSET_PRIVATE, awaited, nullptr);
+    sys::past_tests::futex(word_of(t), FUTEX_WAIT_BITSET_PRIVATE, awaited, nullptr);
   }
 }
 

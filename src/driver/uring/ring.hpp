@@ -209,7 +209,7 @@ inline int ring::enter(unsigned wait_for, unsigned flags, void const* extra, std
   // Release: pairs with the kernel's acquire of the tail; the entries are written before it.
   std::atomic_ref(*sq.ktail).store(sq.sqe_tail, std::memory_order_release);
   flags |= registered_ * IORING_ENTER_REGISTERED_RING; // no branch: g++ would multiply the paths
-  std::int64_t const r = sys::current == &sys::kernel
+  std::int64_t const r = sys::kernel_answers()
                              ? sys::kernel_calls::io_uring_enter(enter_fd_, n, wait_for, flags, extra, size)
                              : sys::io_uring_enter(enter_fd_, n, wait_for, flags, extra, size);
   // Whatever was said, the head tells what the kernel took: an error does not mean that it took nothing

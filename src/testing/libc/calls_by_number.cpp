@@ -109,8 +109,8 @@ class mask_of {
 };
 
 std::int64_t wait_on(long const* a) noexcept {
-  return sys::current->futex(reinterpret_cast<std::uint32_t*>(a[0]), static_cast<int>(a[1]),
-                             static_cast<std::uint32_t>(a[2]), reinterpret_cast<timespec const*>(a[3]));
+  return sys::futex(reinterpret_cast<std::uint32_t*>(a[0]), static_cast<int>(a[1]),
+                    static_cast<std::uint32_t>(a[2]), reinterpret_cast<timespec const*>(a[3]));
 }
 
 } // namespace

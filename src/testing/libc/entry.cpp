@@ -62,7 +62,7 @@ number* slot(int fd) noexcept {
 } // namespace
 
 open_file::~open_file() {
-  if (in_world >= 0 && answering_world() != nullptr) (void)sys::current->close(in_world);
+  if (in_world >= 0 && answering_world() != nullptr) (void)sys::close(in_world);
 }
 
 // ---- numbers

@@ -41,7 +41,7 @@ std::string normal(std::string_view path) {
 }
 
 std::int64_t open_file_at(std::string const& path, int flags, unsigned mode) noexcept {
-  std::int64_t const r = sys::current->openat(AT_FDCWD, path.c_str(), flags, mode);
+  std::int64_t const r = sys::openat(AT_FDCWD, path.c_str(), flags, mode);
   return add_descriptor(r, (flags & O_CLOEXEC) != 0, (flags & O_NONBLOCK) != 0);
 }
 
@@ -58,9 +58,9 @@ unsigned mode_of(int flags, va_list list) noexcept {
 std::int64_t stat_any(int dir, char const* path, struct stat* s, int flags) noexcept {
   if (*path == 0 && (flags & AT_EMPTY_PATH) != 0)
     if (file_pointer const f = find_file(dir); f != nullptr)
-      return f->in_world >= 0 ? sys::current->fstat(f->in_world, s) : -EINVAL;
+      return f->in_world >= 0 ? sys::fstat(f->in_world, s) : -EINVAL;
   if (std::string const ours = simulated_path(dir, path); !ours.empty())
-    return sys::current->fstatat(AT_FDCWD, ours.c_str(), s, flags & ~AT_NO_AUTOMOUNT);
+    return sys::fstatat(AT_FDCWD, ours.c_str(), s, flags & ~AT_NO_AUTOMOUNT);
   return raw(SYS_newfstatat, dir, path, s, flags);
 }
 
@@ -97,12 +97,12 @@ std::int64_t rename_any(int from_dir, char const* from, int to_dir, char const* 
   std::string const a = simulated_path(from_dir, from), b = simulated_path(to_dir, to);
   if (a.empty() && b.empty()) return raw(SYS_renameat2, from_dir, from, to_dir, to, flags);
   if (a.empty() || b.empty()) return -EXDEV;
-  return sys::current->renameat(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), flags);
+  return sys::renameat(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), flags);
 }
 
 std::int64_t unlink_any(int dir, char const* path, int flags) noexcept {
   if (std::string const ours = simulated_path(dir, path); !ours.empty())
-    return sys::current->unlinkat(AT_FDCWD, ours.c_str(), flags);
+    return sys::unlinkat(AT_FDCWD, ours.c_str(), flags);
   return raw(SYS_unlinkat, dir, path, flags);
 }
 
@@ -111,7 +111,7 @@ std::int64_t access_any(int dir, char const* path, int mode, int flags) noexcept
   if (ours.empty())
     return flags != 0 ? raw(SYS_faccessat2, dir, path, mode, flags) : raw(SYS_faccessat, dir, path, mode);
   struct stat s;
-  std::int64_t const r = sys::current->fstatat(AT_FDCWD, ours.c_str(), &s, 0);
+  std::int64_t const r = sys::fstatat(AT_FDCWD, ours.c_str(), &s, 0);
   if (r < 0) return r;
   return (mode & X_OK) != 0 && S_ISREG(s.st_mode) && (s.st_mode & 0111) == 0 ? -EACCES : 0;
 }
@@ -197,7 +197,7 @@ std::string simulated_path(int dir, char const* path) {
     std::int64_t n = 0;
     if (f != nullptr) {
       std::string const link = "/proc/self/fd/" + std::to_string(f->in_world);
-      n = sys::current->readlinkat(AT_FDCWD, link.c_str(), base, sizeof base);
+      n = sys::readlinkat(AT_FDCWD, link.c_str(), base, sizeof base);
     } else {
       std::string const link = dir == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/" + std::to_string(dir);
       n = raw(SYS_readlinkat, AT_FDCWD, link.c_str(), base, sizeof base);
@@ -255,7 +255,7 @@ UNIO_IN_PLACE(int, fstat, (int fd, struct stat* s)) {
   entry const e("fstat(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_fstat, fd, s));
-  if (f->in_world >= 0) return answer<int>(sys::current->fstat(f->in_world, s));
+  if (f->in_world >= 0) return answer<int>(sys::fstat(f->in_world, s));
   *s = {};
   return 0;
 }
@@ -317,7 +317,7 @@ UNIO_IN_PLACE(int, mkdirat, (int dir, char const* path, unsigned mode)) {
   entry const e("mkdirat(2)", UNIO_CALLER);
   std::string const ours = e.simulates() ? simulated_path(dir, path) : std::string();
   if (ours.empty()) return answer<int>(raw(SYS_mkdirat, dir, path, mode));
-  return answer<int>(sys::current->mkdirat(AT_FDCWD, ours.c_str(), mode));
+  return answer<int>(sys::mkdirat(AT_FDCWD, ours.c_str(), mode));
 }
 UNIO_ALSO(int, mkdir, (char const* path, unsigned mode), mkdirat, (AT_FDCWD, path, mode))
 
@@ -325,7 +325,7 @@ UNIO_IN_PLACE(off_t, lseek, (int fd, off_t at, int whence)) {
   entry const e("lseek(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<off_t>(raw(SYS_lseek, fd, at, whence));
-  return answer<off_t>(f->in_world < 0 ? -ESPIPE : sys::current->lseek(f->in_world, at, whence));
+  return answer<off_t>(f->in_world < 0 ? -ESPIPE : sys::lseek(f->in_world, at, whence));
 }
 UNIO_ALSO(off_t, lseek64, (int fd, off_t at, int whence), lseek, (fd, at, whence))
 
@@ -333,7 +333,7 @@ UNIO_IN_PLACE(int, ftruncate, (int fd, off_t size)) {
   entry const e("ftruncate(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_ftruncate, fd, size));
-  return answer<int>(f->in_world < 0 ? -EINVAL : sys::current->ftruncate(f->in_world, size));
+  return answer<int>(f->in_world < 0 ? -EINVAL : sys::ftruncate(f->in_world, size));
 }
 UNIO_ALSO(int, ftruncate64, (int fd, off_t size), ftruncate, (fd, size))
 
@@ -341,13 +341,13 @@ UNIO_IN_PLACE(int, fsync, (int fd)) {
   entry const e("fsync(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_fsync, fd));
-  return answer<int>(f->in_world < 0 ? -EINVAL : sys::current->fsync(f->in_world));
+  return answer<int>(f->in_world < 0 ? -EINVAL : sys::fsync(f->in_world));
 }
 UNIO_IN_PLACE(int, fdatasync, (int fd)) {
   entry const e("fdatasync(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_fdatasync, fd));
-  return answer<int>(f->in_world < 0 ? -EINVAL : sys::current->fdatasync(f->in_world));
+  return answer<int>(f->in_world < 0 ? -EINVAL : sys::fdatasync(f->in_world));
 }
 
 UNIO_IN_PLACE(void*, mmap, (void* at, std::size_t n, int protection, int flags, int fd, off_t offset)) {

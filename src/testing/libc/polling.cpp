@@ -252,8 +252,7 @@ std::int64_t epoll_change(epoll_set& s, int op, int fd, epoll_event const* e) no
   }
   if (f->in_world >= 0) {
     struct stat st{};
-    if (sys::current->fstat(f->in_world, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
-      return -EPERM;
+    if (sys::fstat(f->in_world, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) return -EPERM;
   }
   if (op == EPOLL_CTL_ADD) {
     if (known != s.all.end()) return -EEXIST;

@@ -44,7 +44,7 @@ std::int64_t accept_one(open_file& f, int fd, sockaddr* from, socklen_t* size, i
   if (f.in_world < 0) return -EINVAL;
   if ((flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) != 0) return -EINVAL;
   std::int64_t const r = perform(f, fd, POLLIN, f.receive_timeout, !f.is_nonblocking, [&]() noexcept {
-    return sys::current->accept4(f.in_world, from, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    return sys::accept4(f.in_world, from, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
   });
   return add_descriptor(r, (flags & SOCK_CLOEXEC) != 0, (flags & SOCK_NONBLOCK) != 0);
 }
@@ -52,7 +52,7 @@ std::int64_t accept_one(open_file& f, int fd, sockaddr* from, socklen_t* size, i
 std::int64_t socket_error(open_file const& f) noexcept {
   int error = 0;
   unsigned size = sizeof error;
-  std::int64_t const r = sys::current->getsockopt(f.in_world, SOL_SOCKET, SO_ERROR, &error, &size);
+  std::int64_t const r = sys::getsockopt(f.in_world, SOL_SOCKET, SO_ERROR, &error, &size);
   return r < 0 ? r : -error;
 }
 
@@ -60,7 +60,7 @@ std::int64_t connect_one(open_file& f, int fd, sockaddr const* to, socklen_t siz
   if (f.in_world < 0) return -ENOTSOCK;
   constexpr std::int64_t patience = 1'000'000;
   for (;;) {
-    std::int64_t const r = sys::current->connect(f.in_world, to, size);
+    std::int64_t const r = sys::connect(f.in_world, to, size);
     if (f.is_nonblocking) return r;
     if (r == -EAGAIN) { // a Unix listener's backlog is full
       sleep_for(patience);
@@ -109,12 +109,12 @@ std::int64_t control(open_file& f, int fd, int command, long argument) noexcept 
       set_closes_on_exec(fd, (argument & FD_CLOEXEC) != 0);
       return 0;
     case F_GETFL: {
-      std::int64_t const status = f.in_world >= 0 ? sys::current->fcntl(f.in_world, F_GETFL, 0) : O_RDWR;
+      std::int64_t const status = f.in_world >= 0 ? sys::fcntl(f.in_world, F_GETFL, 0) : O_RDWR;
       return status < 0 ? status : (status & ~O_NONBLOCK) | (f.is_nonblocking ? O_NONBLOCK : 0);
     }
     case F_SETFL:
       f.is_nonblocking = (argument & O_NONBLOCK) != 0;
-      return f.in_world >= 0 ? sys::current->fcntl(f.in_world, F_SETFL, argument) : 0;
+      return f.in_world >= 0 ? sys::fcntl(f.in_world, F_SETFL, argument) : 0;
     case F_SETOWN:
     case F_SETSIG:
       return refuse("fcntl(2) with signals for readiness");
@@ -127,7 +127,7 @@ std::int64_t control(open_file& f, int fd, int command, long argument) noexcept 
       reinterpret_cast<struct flock*>(argument)->l_type = F_UNLCK;
       return 0;
     default:
-      return f.in_world >= 0 ? sys::current->fcntl(f.in_world, command, argument) : -EINVAL;
+      return f.in_world >= 0 ? sys::fcntl(f.in_world, command, argument) : -EINVAL;
   }
 }
 
@@ -184,7 +184,7 @@ void tell_timer(open_file const& f, itimerspec& now) noexcept {
 UNIO_IN_PLACE(int, socket, (int family, int type, int protocol)) {
   entry const e("socket(2)", UNIO_CALLER);
   if (!e.simulates()) return answer<int>(raw(SYS_socket, family, type, protocol));
-  return answer<int>(add_descriptor(sys::current->socket(family, type, protocol), (type & SOCK_CLOEXEC) != 0,
+  return answer<int>(add_descriptor(sys::socket(family, type, protocol), (type & SOCK_CLOEXEC) != 0,
                                     (type & SOCK_NONBLOCK) != 0));
 }
 
@@ -192,8 +192,7 @@ UNIO_IN_PLACE(int, socketpair, (int family, int type, int protocol, int* fds)) {
   entry const e("socketpair(2)", UNIO_CALLER);
   if (!e.simulates()) return answer<int>(raw(SYS_socketpair, family, type, protocol, fds));
   int in_world[2];
-  if (std::int64_t const r = sys::current->socketpair(family, type, protocol, in_world); r < 0)
-    return answer<int>(r);
+  if (std::int64_t const r = sys::socketpair(family, type, protocol, in_world); r < 0) return answer<int>(r);
   int numbers[2];
   std::int64_t const r = add_both(in_world, numbers, (type & SOCK_CLOEXEC) != 0, (type & SOCK_NONBLOCK) != 0);
   if (r == 0) std::copy_n(numbers, 2, fds);
@@ -205,7 +204,7 @@ UNIO_IN_PLACE(int, pipe2, (int* fds, int flags)) {
   if (!e.simulates()) return answer<int>(raw(SYS_pipe2, fds, flags));
   if ((flags & ~(O_CLOEXEC | O_NONBLOCK)) != 0) return answer<int>(refuse("pipe2(2) with these flags"));
   int in_world[2];
-  if (std::int64_t const r = sys::current->pipe(in_world, O_CLOEXEC); r < 0) return answer<int>(r);
+  if (std::int64_t const r = sys::pipe(in_world, O_CLOEXEC); r < 0) return answer<int>(r);
   int numbers[2];
   std::int64_t const r = add_both(in_world, numbers, (flags & O_CLOEXEC) != 0, (flags & O_NONBLOCK) != 0);
   if (r == 0) std::copy_n(numbers, 2, fds);
@@ -217,8 +216,8 @@ UNIO_IN_PLACE(int, eventfd, (unsigned initial, int flags)) {
   entry const e("eventfd(2)", UNIO_CALLER);
   if (!e.simulates()) return answer<int>(raw(SYS_eventfd2, initial, flags));
   if ((flags & ~(EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)) != 0) return answer<int>(-EINVAL);
-  return answer<int>(add_descriptor(sys::current->eventfd(initial, flags), (flags & EFD_CLOEXEC) != 0,
-                                    (flags & EFD_NONBLOCK) != 0));
+  return answer<int>(
+      add_descriptor(sys::eventfd(initial, flags), (flags & EFD_CLOEXEC) != 0, (flags & EFD_NONBLOCK) != 0));
 }
 
 UNIO_IN_PLACE(int, timerfd_create, (int clock, int flags)) {
@@ -272,14 +271,14 @@ UNIO_IN_PLACE(int, bind, (int fd, sockaddr const* at, socklen_t size)) {
   entry const e("bind(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_bind, fd, at, size));
-  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::current->bind(f->in_world, at, size));
+  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::bind(f->in_world, at, size));
 }
 
 UNIO_IN_PLACE(int, listen, (int fd, int backlog)) {
   entry const e("listen(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_listen, fd, backlog));
-  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::current->listen(f->in_world, backlog));
+  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::listen(f->in_world, backlog));
 }
 
 UNIO_IN_PLACE(int, accept4, (int fd, sockaddr* from, socklen_t* size, int flags)) {
@@ -306,20 +305,20 @@ UNIO_IN_PLACE(int, shutdown, (int fd, int how)) {
   entry const e("shutdown(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_shutdown, fd, how));
-  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::current->shutdown(f->in_world, how));
+  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::shutdown(f->in_world, how));
 }
 
 UNIO_IN_PLACE(int, getsockname, (int fd, sockaddr* name, socklen_t* size)) {
   entry const e("getsockname(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_getsockname, fd, name, size));
-  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::current->getsockname(f->in_world, name, size));
+  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::getsockname(f->in_world, name, size));
 }
 UNIO_IN_PLACE(int, getpeername, (int fd, sockaddr* name, socklen_t* size)) {
   entry const e("getpeername(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_getpeername, fd, name, size));
-  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::current->getpeername(f->in_world, name, size));
+  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::getpeername(f->in_world, name, size));
 }
 
 UNIO_IN_PLACE(int, getsockopt, (int fd, int level, int name, void* value, socklen_t* size)) {
@@ -334,7 +333,7 @@ UNIO_IN_PLACE(int, getsockopt, (int fd, int level, int name, void* value, sockle
     std::memcpy(value, &told, *size);
     return 0;
   }
-  return answer<int>(sys::current->getsockopt(f->in_world, level, name, value, size));
+  return answer<int>(sys::getsockopt(f->in_world, level, name, value, size));
 }
 UNIO_IN_PLACE(int, setsockopt, (int fd, int level, int name, void const* value, socklen_t size)) {
   entry const e("setsockopt(2)", UNIO_CALLER);
@@ -348,7 +347,7 @@ UNIO_IN_PLACE(int, setsockopt, (int fd, int level, int name, void const* value, 
     *t = asked.tv_sec == 0 && asked.tv_usec == 0 ? -1 : to_ns(asked);
     return 0;
   }
-  return answer<int>(sys::current->setsockopt(f->in_world, level, name, value, size));
+  return answer<int>(sys::setsockopt(f->in_world, level, name, value, size));
 }
 
 // ---- closing and duplicating

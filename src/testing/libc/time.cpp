@@ -25,14 +25,14 @@ bool is_virtual(clockid_t c) noexcept {
 std::int64_t look(bool is_wall) noexcept {
   constexpr std::int64_t moment = 100;
   if (simulated_threads == nullptr) (void)answering_world()->sleep_until(answering_world()->now() + moment);
-  return is_wall ? sys::current->system_now() : sys::current->steady_now();
+  return is_wall ? sys::system_now() : sys::steady_now();
 }
 
 timespec to_timespec(std::int64_t ns) noexcept { return {.tv_sec = ns / second, .tv_nsec = ns % second}; }
 std::int64_t to_ns(timespec const& t) noexcept { return std::int64_t{t.tv_sec} * second + t.tv_nsec; }
 bool is_span(timespec const& t) noexcept { return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < second; }
 
-std::int64_t fill(void* data, std::size_t n) noexcept { return sys::current->getrandom(data, n, 0); }
+std::int64_t fill(void* data, std::size_t n) noexcept { return sys::getrandom(data, n, 0); }
 
 } // namespace
 

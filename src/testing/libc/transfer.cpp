@@ -53,7 +53,7 @@ template <class Move> std::int64_t all_of(iovec const* v, std::size_t n, bool ne
 bool is_file(open_file const& f) noexcept {
   struct stat s;
   return answering_world()->poll_events(f.in_world) == (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM) &&
-         sys::current->fstat(f.in_world, &s) == 0 && S_ISREG(s.st_mode);
+         sys::fstat(f.in_world, &s) == 0 && S_ISREG(s.st_mode);
 }
 
 // As signal(7) says of EPIPE.
@@ -71,7 +71,7 @@ std::int64_t one_message(open_file const& f, msghdr& m, int flags) noexcept {
     alone const inside;
     return answering_world()->peek(f.in_world, m);
   }
-  return sys::current->recvmsg(f.in_world, &m, flags & MSG_ERRQUEUE);
+  return sys::recvmsg(f.in_world, &m, flags & MSG_ERRQUEUE);
 }
 
 } // namespace
@@ -86,9 +86,9 @@ std::int64_t read_file(open_file& f, int fd, iovec const* v, std::size_t n, std:
   }
   std::int64_t const done =
       perform(f, fd, POLLIN, f.receive_timeout, waits(f, 0), [&]() noexcept -> std::int64_t {
-        if (at >= 0) return sys::current->preadv2(f.in_world, v, static_cast<int>(n), at, 0);
-        if (n == 1) return sys::current->read(f.in_world, v->iov_base, v->iov_len);
-        return sys::current->readv(f.in_world, v, static_cast<int>(n));
+        if (at >= 0) return sys::preadv2(f.in_world, v, static_cast<int>(n), at, 0);
+        if (n == 1) return sys::read(f.in_world, v->iov_base, v->iov_len);
+        return sys::readv(f.in_world, v, static_cast<int>(n));
       });
   if (done > 0 && static_cast<std::size_t>(done) < size_of(v, n)) was_blocked(f.blocked_reads);
   return done;
@@ -105,9 +105,9 @@ std::int64_t write_file(open_file& f, int fd, iovec const* v, std::size_t n, std
   bool const needs_all = waits(f, 0) && !is_file(f);
   std::int64_t const done = all_of(v, n, needs_all, [&](iovec const* p, std::size_t count) noexcept {
     return perform(f, fd, POLLOUT, f.send_timeout, waits(f, 0), [&]() noexcept -> std::int64_t {
-      if (at >= 0) return sys::current->pwritev2(f.in_world, p, static_cast<int>(count), at, 0);
-      if (count == 1) return sys::current->write(f.in_world, p->iov_base, p->iov_len);
-      return sys::current->writev(f.in_world, p, static_cast<int>(count));
+      if (at >= 0) return sys::pwritev2(f.in_world, p, static_cast<int>(count), at, 0);
+      if (count == 1) return sys::write(f.in_world, p->iov_base, p->iov_len);
+      return sys::writev(f.in_world, p, static_cast<int>(count));
     });
   });
   if (done >= 0 && static_cast<std::size_t>(done) < size_of(v, n)) was_blocked(f.blocked_writes);
@@ -154,7 +154,7 @@ std::int64_t send(open_file& f, int fd, msghdr const& m, int flags) noexcept {
           one.msg_iov = const_cast<iovec*>(p);
           one.msg_iovlen = count;
           if (!datagrams) one.msg_namelen = 0;
-          return sys::current->sendmsg(f.in_world, &one, MSG_NOSIGNAL);
+          return sys::sendmsg(f.in_world, &one, MSG_NOSIGNAL);
         });
       });
   if (done >= 0 && static_cast<std::size_t>(done) < size_of(m.msg_iov, m.msg_iovlen))
@@ -357,7 +357,7 @@ UNIO_IN_PLACE(ssize_t, sendfile, (int out, int in, off_t* at, std::size_t n)) {
   if (at != nullptr) {
     *at += moved;
   } else if (moved != r && from != nullptr) {
-    (void)sys::current->lseek(from->in_world, moved - r, SEEK_CUR);
+    (void)sys::lseek(from->in_world, moved - r, SEEK_CUR);
   } else if (moved != r) {
     (void)raw(SYS_lseek, in, moved - r, SEEK_CUR);
   }

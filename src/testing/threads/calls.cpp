@@ -147,9 +147,9 @@ constinit thread_hooks hooks{
 } // namespace
 
 void answer_system_calls() noexcept {
-  below = sys::current;
+  below = sys::answering();
   ours = made();
-  sys::current = &ours;
+  sys::answer_with(&ours);
   hooks.clock = &current->now;
   simulated_threads = &hooks;
 }
