@@ -1,16 +1,17 @@
 // Errors: the two categories, and how a program ends when nothing can be returned.
 
+#include "core/escaped.hpp"
 #include "core/immortal.hpp"
 
 #include <unio/error.hpp>
 #include <unio/result.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
-#include <span>
 #include <string>
+#include <string_view>
 
 namespace unio::inline v0_1 {
 namespace {
@@ -20,44 +21,50 @@ bool is_errno(std::error_code const& code, int value) noexcept {
          (code.category() == std::system_category() || code.category() == std::generic_category());
 }
 
-// In the order of the enumerations, which begin at 1.
-constexpr char const* condition_texts[] = {
-    "end of stream", "canceled", "timed out", "would block", "truncated", "owner died",
-};
-constexpr char const* error_texts[] = {
-    "the stream has ended",
-    "the data ended in the middle of what was asked for",
-    "the last owner of the lock died while holding it",
-    "it belongs to the parent process; a child makes its own",
-    "the multiplexer ended before the operation did",
-    "a path or an address contains a NUL byte",
-    "the text is not an address",
-    "UNIO_DRIVER names no driver; the choices are uring and epoll",
-    "the file is no lock file",
-    "the lock file is of a newer version of unio",
-    "the lock file is damaged",
-    "the lock file was made for another algorithm or with other parameters",
-    "more entities than the algorithm can lock at once",
-    "more users than the lock file has room for",
-    "the lock file has more than one name (hard link)",
-    "the lock file or its directory may be written by others (as with mode 0666 or 0777)",
-    "there is no handle to wait for",
-    "more handles than one call can wait for",
-};
-static_assert(std::size(condition_texts) == static_cast<std::size_t>(condition::owner_died));
-static_assert(std::size(error_texts) == static_cast<std::size_t>(error::too_many_handles));
+// In the order of the enumerations, which begin at 1. Not tables of pointers: each would be relocated.
+constexpr char condition_texts[] = "end of stream\0canceled\0timed out\0would block\0truncated\0owner died";
+constexpr char error_texts[] =
+    "the stream has ended\0"
+    "the data ended in the middle of what was asked for\0"
+    "the last owner of the lock died while holding it\0"
+    "it belongs to the parent process; a child makes its own\0"
+    "the multiplexer ended before the operation did\0"
+    "a path or an address contains a NUL byte\0"
+    "the text is not an address\0"
+    "UNIO_DRIVER names no driver; the choices are uring and epoll\0"
+    "the file is no lock file\0"
+    "the lock file is of a newer version of unio\0"
+    "the lock file is damaged\0"
+    "the lock file was made for another algorithm or with other parameters\0"
+    "more entities than the algorithm can lock at once\0"
+    "more users than the lock file has room for\0"
+    "the lock file has more than one name (hard link)\0"
+    "the lock file or its directory may be written by others (as with mode 0666 or 0777)\0"
+    "there is no handle to wait for\0"
+    "more handles than one call can wait for";
+static_assert(std::ranges::count(condition_texts, '\0') == static_cast<int>(condition::owner_died));
+static_assert(std::ranges::count(error_texts, '\0') == static_cast<int>(error::too_many_handles));
 
-[[gnu::cold]] std::string text_of(std::span<char const* const> texts, int value, char const* what) {
-  auto const i = static_cast<std::size_t>(value) - 1;
-  if (i < texts.size()) return texts[i];
-  return std::string("unknown unio ") + what + " " + std::to_string(value);
+std::string text_of(std::string_view texts, int value, char const* what) {
+  for (int i = 1; !texts.empty(); ++i) {
+    std::string_view const text = texts.substr(0, texts.find('\0'));
+    if (i == value) return std::string(text);
+    texts.remove_prefix(std::min(text.size() + 1, texts.size()));
+  }
+  std::string text("unknown unio ");
+  text += what;
+  text += value < 0 ? " -" : " ";
+  detail::append_number(text, static_cast<std::uint64_t>(std::abs(std::int64_t{value})));
+  return text;
 }
 
 class condition_category_type final : public std::error_category {
  public:
   char const* name() const noexcept override { return "unio.condition"; }
 
-  std::string message(int value) const override { return text_of(condition_texts, value, "condition"); }
+  std::string message(int value) const override {
+    return text_of({condition_texts, sizeof(condition_texts)}, value, "condition");
+  }
 
   bool equivalent(std::error_code const& code, int value) const noexcept override {
     switch (static_cast<condition>(value)) {
@@ -82,7 +89,9 @@ class error_category_type final : public std::error_category {
  public:
   char const* name() const noexcept override { return "unio"; }
 
-  std::string message(int value) const override { return text_of(error_texts, value, "error"); }
+  std::string message(int value) const override {
+    return text_of({error_texts, sizeof(error_texts)}, value, "error");
+  }
 
   std::error_condition default_error_condition(int value) const noexcept override {
     switch (static_cast<error>(value)) {

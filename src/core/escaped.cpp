@@ -2,6 +2,8 @@
 
 #include "core/utf8.hpp"
 
+#include <iterator>
+
 namespace unio::inline v0_1::detail {
 namespace {
 
@@ -40,6 +42,15 @@ std::string escaped(std::string_view text, char quote) {
     text.remove_prefix(next.size());
   }
   return out;
+}
+
+// Not by std::to_chars(), which would be a kilobyte of each program.
+void append_number(std::string& text, std::uint64_t n, unsigned base) {
+  char digits[20];
+  char* first = std::end(digits);
+  do *--first = "0123456789abcdef"[n % base];
+  while ((n /= base) != 0);
+  text.append(first, std::end(digits));
 }
 
 std::string in_quotes(std::string_view text, char quote, std::size_t most) {

@@ -8,6 +8,7 @@
 #include <unio/config.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,5 +22,8 @@ namespace unio::inline v0_1::detail {
 /// The same in quotes, with "…" in place of what follows the first `most` bytes.
 [[gnu::cold]] UNIO_API std::string in_quotes(std::string_view text, char quote = '\'',
                                              std::size_t most = 255);
+
+/// Adds a number, of at most 20 digits. Texts of failures are made of this and of +=.
+[[gnu::cold]] void append_number(std::string& text, std::uint64_t n, unsigned base = 10);
 
 } // namespace unio::detail

@@ -162,8 +162,11 @@ char const* failure::operation() const noexcept {
 [[gnu::cold]] std::string failure::object() const {
   std::uint32_t const number = static_cast<std::uint32_t>(origin_) & detail::number_mask;
   if (number == 0) return {};
-  if ((static_cast<std::uint32_t>(origin_) & detail::is_object) == 0)
-    return "descriptor " + std::to_string(number - 1);
+  if ((static_cast<std::uint32_t>(origin_) & detail::is_object) == 0) {
+    std::string text("descriptor ");
+    detail::append_number(text, number - 1);
+    return text;
+  }
   detail::failed_object o;
   if (!detail::look_up(number, o)) return {};
   if (o.text != nullptr) return o.text(o.bytes);

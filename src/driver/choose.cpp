@@ -82,7 +82,8 @@ result<std::unique_ptr<foreign_driver>> try_foreign_uring(int doorbell_fd, forei
     default:
       break;
   }
-  return text + "; using epoll";
+  text += "; using epoll";
+  return text;
 }
 
 #else

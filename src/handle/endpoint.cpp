@@ -1,4 +1,4 @@
-// Addresses of sockets: from text and back, strictly. Forms that other programs interpret differently (octal
+// Addresses of sockets, and from text, strictly. Forms that other programs interpret differently (octal
 // numbers, missing parts, leading zeros) are refused, so that a text means the same address everywhere or
 // none.
 
@@ -279,7 +279,7 @@ char const* parse_dotted(std::string_view text, endpoint& out) noexcept {
   return nullptr;
 }
 
-constexpr std::string_view unix_prefix = "unix:";
+using detail::sockets::unix_prefix;
 
 char const* parse_unix(std::string_view text, endpoint& out, std::error_code& code) noexcept {
   std::string_view const path = text.substr(unix_prefix.size());
@@ -293,53 +293,6 @@ char const* parse_unix(std::string_view text, endpoint& out, std::error_code& co
   }
   code = made.error();
   return "the path of a Unix socket is at most 107 bytes long"; // NULs were refused before
-}
-
-// ── to text ──────────────────────────────────────────────────────────────────────────────────────
-
-// What is written when something has failed is small rather than fast: every program that connects has it.
-[[gnu::cold]] void append_number(std::string& out, std::uint32_t n, int base = 10) {
-  char digits[16];
-  out.append(digits, std::to_chars(digits, digits + sizeof(digits), n, base).ptr);
-}
-
-[[gnu::cold]] void append_ipv4(std::string& out, std::uint8_t const* address) {
-  for (int i = 0; i < 4; ++i) {
-    if (i != 0) out += '.';
-    append_number(out, address[i]);
-  }
-}
-
-// RFC 5952: lower case, no leading zeros, "::" for the first of the longest runs of two zero groups or more,
-// and the last four bytes in decimal where the prefix says that they are an IPv4 address (::ffff:0:0/96).
-[[gnu::cold]] void append_ipv6(std::string& out, std::uint8_t const (&address)[16]) {
-  unsigned group[8];
-  for (int i = 0; i < 8; ++i) group[i] = address[2 * i] * 256U + address[2 * i + 1];
-  int run_begin = -1;
-  int run_size = 1;
-  for (int i = 0; i < 8; ++i) {
-    int n = 0;
-    while (i + n < 8 && group[i + n] == 0) ++n;
-    if (n > run_size) {
-      run_begin = i;
-      run_size = n;
-    }
-  }
-  bool const is_mapped = run_begin == 0 && run_size == 5 && group[5] == 0xffff;
-  int const groups = is_mapped ? 6 : 8;
-  for (int i = 0; i < groups;) {
-    if (i == run_begin) {
-      out += "::";
-      i += run_size;
-      continue;
-    }
-    append_number(out, group[i], 16);
-    if (++i < groups && i != run_begin) out += ':';
-  }
-  if (is_mapped) {
-    out += ':';
-    append_ipv4(out, address + 12);
-  }
 }
 
 } // namespace
@@ -371,71 +324,6 @@ result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
     return detail::failed(detail::to_native(code), "parse_endpoint");
   }
   return detail::failed(detail::to_native(code), "parse_endpoint", detail::sockets::object_of(text, wrong));
-}
-
-[[gnu::cold]] std::string to_string(endpoint const& e) {
-  std::string out;
-  switch (e.family()) {
-    case address_family::unspecified:
-      break;
-    case address_family::ipv4: {
-      auto const a = as<sockaddr_in>(e);
-      append_ipv4(out, reinterpret_cast<std::uint8_t const*>(&a.sin_addr));
-      out += ':';
-      append_number(out, e.port());
-      break;
-    }
-    case address_family::ipv6: {
-      auto const a = as<sockaddr_in6>(e);
-      out += '[';
-      append_ipv6(out, a.sin6_addr.s6_addr);
-      if (a.sin6_scope_id != 0) {
-        out += '%';
-        append_number(out, a.sin6_scope_id);
-      }
-      out += "]:";
-      append_number(out, e.port());
-      break;
-    }
-    case address_family::unix_path: {
-      out = unix_prefix;
-      if (e.is_abstract()) {
-        out += '@';
-        out += detail::escaped(e.path());
-        break;
-      }
-      // A path may begin with '@', which would be read back as an abstract name.
-      if (e.path().starts_with('@')) out += "./";
-      out += e.path();
-      break;
-    }
-  }
-  return out;
-}
-
-detail::failed_object detail::sockets::object_of(std::string_view text, char const* wrong) noexcept {
-  failed_object o;
-  std::size_t const reason_size = std::strlen(wrong) + 5;
-  o.append("\"", 1);
-  o.append(text.data(), text.size(), o.capacity - 1 - reason_size);
-  o.append("\" (");
-  o.append(wrong);
-  o.append(")");
-  return o;
-}
-
-detail::failed_object detail::sockets::object_of(endpoint const& e) noexcept {
-  static_assert(sizeof(e) <= detail::failed_object::capacity && std::is_trivially_copyable_v<endpoint>);
-  detail::failed_object o;
-  std::memcpy(o.bytes, &e, sizeof(e));
-  o.size = sizeof(e);
-  o.text = [](std::byte const* bytes) {
-    endpoint kept;
-    std::memcpy(&kept, bytes, sizeof(kept));
-    std::string shown = to_string(kept); // of an abstract name with \xNN
-    return kept.family() == address_family::unix_path && !kept.is_abstract() ? escaped(shown) : shown;
-  };
-  return o;
 }
 
 } // namespace unio

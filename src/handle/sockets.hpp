@@ -16,6 +16,9 @@
 
 namespace unio::inline v0_1::detail::sockets {
 
+/// Before the name of a Unix socket, in text.
+inline constexpr std::string_view unix_prefix = "unix:";
+
 /// The address as the object of a failure.
 UNIO_API failed_object object_of(endpoint const& e) noexcept;
 /// A text that could not be read, and why, as the object of a failure.
