@@ -30,7 +30,7 @@ class stays_here : message_link<stays_here>, public async_wait {
 // The wake-up may come from another thread: an operation without end keeps run() from reporting that nothing
 // is pending, and the other thread cancels it. The waker says when it has left, because the waiting thread
 // then destroys all of this.
-result<void> blocker::wait(io_multiplexer* m) noexcept {
+[[gnu::cold]] result<void> blocker::wait(io_multiplexer* m) noexcept {
   if (m == nullptr) {
     for (std::uint32_t s; ((s = state_.load(std::memory_order_acquire)) & bit_woken) == 0;)
       state_.wait(s, std::memory_order_relaxed);

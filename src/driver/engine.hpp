@@ -28,7 +28,9 @@
 
 namespace unio::inline v0_1::driver {
 
-class engine final : public io_multiplexer, public leaves_remains, public engine_state {
+// io_multiplexer, the only one with virtual functions, is the first in memory. Made last, its table is never
+// needed.
+class engine final : public leaves_remains, public engine_state, public io_multiplexer {
  public:
   explicit engine(std::unique_ptr<backend> b, shared_state* shared = nullptr) noexcept;
   /// Cancels what is in flight and waits for it. On the thread that runs it, or with nothing in flight.
@@ -244,6 +246,8 @@ class engine final : public io_multiplexer, public leaves_remains, public engine
   [[nodiscard]] bool has_some_for_others() noexcept;
   void give_what_waits(operation_queue& batch, io_operation const* only) noexcept;
   void pass_on_messages() noexcept;
+  engine* enter() noexcept;
+  void leave() noexcept;
   unsigned go() noexcept;
   void come_back(unsigned depth) noexcept;
   void lock() noexcept;

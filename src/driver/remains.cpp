@@ -8,20 +8,15 @@
 namespace unio::inline v0_1::driver {
 namespace {
 
-class remains final : public failed_multiplexer {
- public:
-  explicit remains(std::size_t size_bytes) noexcept : size_bytes_(size_bytes) {
-    why = make_error_code(error::multiplexer_destroyed);
-  }
-  unio::capabilities capabilities() const override { return {.driver = "none", .why = why.message()}; }
-  // No thread runs it: what wants to continue there is told that it does not.
-  [[nodiscard]] runner run_by() const noexcept override { return runner::none_yet; }
-  bool withdraw(work&) noexcept override { return false; }
+struct remains {
+  failed_multiplexer multiplexer; // first: it is where the other one was
+  std::size_t size_bytes;
+  remains* next = nullptr;
 
- private:
-  friend class graves;
-  std::size_t size_bytes_;
-  remains* next_ = nullptr;
+  explicit remains(std::size_t bytes) noexcept : size_bytes(bytes) {
+    multiplexer.why = make_error_code(error::multiplexer_destroyed);
+    multiplexer.was_one = true;
+  }
 };
 
 // All remains, oldest first. They are reached from here, and never destroyed: to the end of the process.
@@ -29,7 +24,7 @@ class graves {
  public:
   void add(remains& r) noexcept {
     std::lock_guard const held(lock_);
-    *(first_ != nullptr ? &last_->next_ : &first_) = &r;
+    *(first_ != nullptr ? &last_->next : &first_) = &r;
     last_ = &r;
   }
   // Null: there are none of this size to be used again.
@@ -38,13 +33,13 @@ class graves {
     std::size_t count = 0;
     remains* before_oldest = nullptr;
     remains* oldest = nullptr;
-    for (remains *r = first_, *before = nullptr; r != nullptr; before = r, r = r->next_) {
-      if (r->size_bytes_ != size_bytes || ++count != 1) continue;
+    for (remains *r = first_, *before = nullptr; r != nullptr; before = r, r = r->next) {
+      if (r->size_bytes != size_bytes || ++count != 1) continue;
       oldest = r;
       before_oldest = before;
     }
     if (count <= leaves_remains::kept) return nullptr;
-    *(before_oldest != nullptr ? &before_oldest->next_ : &first_) = oldest->next_;
+    *(before_oldest != nullptr ? &before_oldest->next : &first_) = oldest->next;
     if (last_ == oldest) last_ = before_oldest;
     return oldest;
   }

@@ -15,7 +15,7 @@ namespace unio::inline v0_1::driver {
 
 /// The base of a multiplexer that leaves remains.
 ///
-/// Preconditions  made with `new`, and io_multiplexer is the first of its bases
+/// Preconditions  made with `new`, and io_multiplexer is at its beginning
 struct leaves_remains {
   /// How many remains of one size are not used again.
   static constexpr std::size_t kept = 64;

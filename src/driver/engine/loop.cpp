@@ -27,7 +27,7 @@ constexpr int calls_per_turn = 64;
 
 } // namespace
 
-engine_state::engine_state(std::unique_ptr<backend> b, shared_state* shared) noexcept
+[[gnu::cold]] engine_state::engine_state(std::unique_ptr<backend> b, shared_state* shared) noexcept
     : backend_(std::move(b)),
       shared_(shared),
       is_watched_(shared != nullptr || is_recording()),
@@ -35,7 +35,7 @@ engine_state::engine_state(std::unique_ptr<backend> b, shared_state* shared) noe
       inside_(shared != nullptr && sys::has_barriers()),
       fork_generation_(sys::fork_generation()) {}
 
-engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
+[[gnu::cold]] engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
     : engine_state(std::move(b), shared) {
   registry::enlist(in_registry_);
 }

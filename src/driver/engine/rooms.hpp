@@ -1,7 +1,8 @@
 // src/driver/engine/rooms.hpp: what the rooms of the engine share.
 //
 //   state.hpp     what the engine has, and what can be asked of it
-//   trip.hpp      short functions that every operation meets; several.hpp: those for several threads
+//   trip.hpp      short functions that every operation meets
+//   several.cpp   what engines of several threads do besides (several.hpp)
 //   flights.cpp   a plain operation from its start to its result: tried, launched, processed, landed
 //   waits.cpp     one that needs more: deadlines, moments, resources, workers, many values; cancelled
 //   loop.cpp      a turn: what is ready is fetched, and receivers are notified (driver/turn.hpp: whose turn)

@@ -217,7 +217,7 @@ class epoll_backend final : public backend {
 
 int make_epoll_descriptor() noexcept { return sys::above_standard(sys::epoll_create(EPOLL_CLOEXEC)); }
 
-result<std::unique_ptr<backend>> make_epoll(int why, int doorbell_fd, int epoll_fd) noexcept {
+[[gnu::cold]] result<std::unique_ptr<backend>> make_epoll(int why, int doorbell_fd, int epoll_fd) noexcept {
   if (epoll_fd < 0) epoll_fd = make_epoll_descriptor();
   if (epoll_fd < 0) return detail::to_error_code(epoll_fd);
   bool const is_engines = doorbell_fd >= 0;

@@ -157,7 +157,7 @@ class uring_backend final : public ring_client<uring_kernel> {
     return e.has_company() || e.holds_starts() || (flow == direction::out && !to_submit_.empty());
   }
 
-  void describe(capabilities& c) const noexcept override {
+  [[gnu::cold]] void describe(capabilities& c) const noexcept override {
     c.driver = "io_uring";
     c.ring_entries = kernel_.entries();
     c.single_issuer = kernel_.has(IORING_SETUP_SINGLE_ISSUER);
@@ -183,7 +183,7 @@ class uring_backend final : public ring_client<uring_kernel> {
 
   void leave_what_arrived() noexcept override { kernel_.leave_slots(); }
 
-  void leave(engine&) noexcept override {
+  [[gnu::cold]] void leave(engine&) noexcept override {
     while (to_submit_.pop() != nullptr) {
     }
     while (to_cancel_.pop() != nullptr) {
@@ -200,7 +200,7 @@ class uring_backend final : public ring_client<uring_kernel> {
     kernel_.leave();
   }
 
-  bool has_left(engine& e) noexcept override {
+  [[gnu::cold]] bool has_left(engine& e) noexcept override {
     if (!kernel_.has_ended()) return false;
     take_completions(e);
     bool receivers_first = completions_waiting();
@@ -256,7 +256,7 @@ int can_enter() noexcept {
 
 } // namespace
 
-result<std::unique_ptr<backend>> make_uring(unsigned entries) noexcept {
+[[gnu::cold]] result<std::unique_ptr<backend>> make_uring(unsigned entries) noexcept {
   if (int const e = can_enter(); e != 0) return detail::to_error_code(e);
   int const doorbell_fd = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (doorbell_fd < 0) return detail::to_error_code(doorbell_fd);
