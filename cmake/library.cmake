@@ -32,8 +32,8 @@ target_compile_options(unio_objects PRIVATE -fno-semantic-interposition)
 if(NOT UNIO_SANITIZE)
   set(unio_rare_sources core/error core/escaped core/failure driver/choose driver/engine/closing
     driver/engine/fallback driver/engine/handover driver/engine/holding driver/engine/outer
-    driver/epoll/direct_reads driver/pending driver/recording driver/registry
-    driver/remains driver/uring/choosing driver/uring/news driver/uring/ring driver/workers handle/endpoint_text
+    driver/epoll/direct_reads driver/pending driver/recording driver/registry driver/remains
+    driver/uring/choosing driver/uring/news driver/uring/ring driver/workers handle/endpoint_text
     handle/mapped_file handle/opened handle/socket_options sys/direct_reads sys/sigpipe)
   list(TRANSFORM unio_rare_sources REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.cpp")
   set_source_files_properties(${unio_rare_sources} PROPERTIES
