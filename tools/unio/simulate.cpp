@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <elf.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -30,6 +31,7 @@
 #include <cstring>
 #include <ctime>
 #include <limits>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -39,6 +41,7 @@ namespace {
 namespace preload = unio::testing::preload;
 using unio::testing::run_end;
 
+constexpr std::int64_t most_seed = std::numeric_limits<std::int64_t>::max();
 constexpr int wrong_usage = 2, cannot_be_executed = 126, not_found = 127;
 
 std::vector<std::string_view> words_of(std::string_view list) {
@@ -62,7 +65,7 @@ std::string wrong_faults(std::string const& list) {
   auto const known = fault_names();
   for (std::string_view const word : words_of(list))
     if (word != "all" && word != "none" && std::ranges::find(known, word) == known.end())
-      return fmt::format("the faults are {}, all and none, not {}", fmt::join(known, ", "), word);
+      return fmt::format("the faults are {}, all and none, not \"{}\"", fmt::join(known, ", "), word);
   return "";
 }
 
@@ -122,7 +125,9 @@ std::string wrong_range(std::string const& text) {
 std::string wrong_directory(std::string const& path) {
   char whole[PATH_MAX];
   if (path.find('\n') != path.npos) return "has a line break";
-  return ::realpath(path.c_str(), whole) == nullptr ? std::string(std::strerror(errno)) : "";
+  struct stat s{};
+  if (::realpath(path.c_str(), whole) == nullptr || ::stat(whole, &s) != 0) return std::strerror(errno);
+  return S_ISDIR(s.st_mode) ? "" : "is no directory";
 }
 
 std::string wrong_input(std::string const& path) {
@@ -137,6 +142,57 @@ constexpr char const* library_name = "libunio_simulate.so";
 
 constexpr char const* stage_name = "unio_stage"; // beside it
 constexpr std::string_view between = "::";
+
+// A program with its arguments, and where it is.
+struct program {
+  std::vector<std::string> words;
+  std::string path;
+};
+
+std::vector<program> programs_of(std::vector<std::string> const& command) {
+  std::vector<program> all(1);
+  for (std::string const& word : command) {
+    if (word == between) {
+      all.emplace_back();
+    } else {
+      all.back().words.push_back(word);
+    }
+  }
+  return all;
+}
+
+// An errno, or 0. A program of another machine is refused here: execvp(3) would take it for a script.
+int why_not_executed(std::string const& path) {
+  struct stat s{};
+  if (::stat(path.c_str(), &s) != 0) return errno;
+  if (!S_ISREG(s.st_mode)) return EACCES;
+  if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0) return errno;
+  Elf64_Ehdr head{};
+  int const fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ssize_t const n = fd >= 0 ? ::read(fd, &head, sizeof head) : 0;
+  if (fd >= 0) ::close(fd);
+  bool const is_elf = n >= SELFMAG && std::memcmp(head.e_ident, ELFMAG, SELFMAG) == 0;
+  bool const is_ours =
+      n == sizeof head && head.e_ident[EI_CLASS] == ELFCLASS64 && head.e_machine == EM_X86_64;
+  return is_elf && !is_ours ? ENOEXEC : 0;
+}
+
+// Finds it as execvp(3) does. Returns an errno, or 0.
+int find(program& p) {
+  std::string const& name = p.words.front();
+  p.path = name;
+  if (name.find('/') != name.npos) return why_not_executed(name);
+  char const* const folders = std::getenv("PATH");
+  int why = ENOENT;
+  std::istringstream list(folders != nullptr ? folders : "/bin:/usr/bin");
+  for (std::string folder; std::getline(list, folder, ':');) {
+    p.path = (folder.empty() ? "." : folder) + "/" + name;
+    int const here = why_not_executed(p.path);
+    if (here == 0) return 0;
+    if (here == EACCES && !name.empty()) why = EACCES;
+  }
+  return why;
+}
 
 // Beside the command in a build, in the library directory once installed. Empty: it is in neither.
 std::string library_path() {
@@ -182,7 +238,8 @@ struct outcome {
 
 class runner {
  public:
-  runner(options const& o, std::string library) : options_(o), library_(std::move(library)) {
+  runner(options const& o, std::string library, std::vector<program> const& programs)
+      : options_(o), library_(std::move(library)), programs_(programs) {
     if (::ftruncate(memory_.fd, sizeof(preload::record)) != 0)
       throw std::system_error(errno, std::system_category(), "ftruncate");
     void* const p =
@@ -209,6 +266,7 @@ class runner {
 
   options const& options_;
   std::string library_;
+  std::vector<program> const& programs_;
   std::string faults_;
   range latency_{};
   std::string directories_;
@@ -232,19 +290,25 @@ void runner::execute(std::string const& setting, int output, int report) const n
     (void)::dup2(output, STDERR_FILENO);
   }
   (void)::fcntl(memory_.fd, F_SETFD, 0);
-  std::vector<char*> arguments;
+  std::vector<char const*> arguments;
   std::string const stage = library_.substr(0, library_.rfind('/') + 1) + stage_name;
-  if (std::ranges::find(options_.command, between) != options_.command.end()) {
-    arguments.push_back(const_cast<char*>(stage.c_str()));
+  bool const are_several = programs_.size() > 1;
+  if (are_several) {
+    arguments.push_back(stage.c_str());
     // Libraries of programs that are loaded late may want storage that is set aside at the start.
     std::string tunables = "glibc.rtld.optional_static_tls=131072";
     if (char const* const others = std::getenv("GLIBC_TUNABLES"); others != nullptr && *others != '\0')
       tunables = std::string(others) + ":" + tunables;
     (void)::setenv("GLIBC_TUNABLES", tunables.c_str(), 1);
   }
-  for (std::string const& a : options_.command) arguments.push_back(const_cast<char*>(a.c_str()));
+  for (program const& p : programs_) {
+    if (&p != &programs_.front()) arguments.push_back(between.data());
+    if (are_several) arguments.push_back(p.path.c_str());
+    for (std::string const& word : p.words) arguments.push_back(word.c_str());
+  }
   arguments.push_back(nullptr);
-  (void)::execvp(arguments.front(), arguments.data());
+  std::string const& path = are_several ? stage : programs_.front().path;
+  (void)::execvp(path.c_str(), const_cast<char* const*>(arguments.data()));
   int const why = errno;
   (void)!::write(report, &why, sizeof why);
   ::_exit(not_found);
@@ -474,13 +538,12 @@ void describe(CLI::App& app, options& o) {
       list +
       "\nExit status: 0; 1 if PROGRAM failed for a seed, waits for ever, or does what is not simulated; 2 "
       "for wrong usage;\n126 if PROGRAM cannot be executed; 127 if it was not found.");
-  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
   app.add_option("--seeds", o.seeds, "How many runs, each with the next seed. By default 100")
       ->type_name("N")
-      ->check(whole_number(1, any));
+      ->check(whole_number(1, most_seed));
   app.add_option("--from", o.from, "The first seed. By default 0")
       ->type_name("SEED")
-      ->check(whole_number(0, any));
+      ->check(whole_number(0, most_seed));
   app.add_option("--faults", o.faults, "What may go wrong: names with commas, all or none")
       ->type_name("LIST")
       ->check(wrong_faults);
@@ -526,11 +589,24 @@ void tell_shrunk(options const& o, runner& r, std::uint64_t seed, outcome const&
   show_output(last.output);
 }
 
+int not_executed(std::string const& name, int why) {
+  return say(why == ENOENT ? not_found : cannot_be_executed, name, std::strerror(why));
+}
+
 } // namespace
 
 int run(options const& o) {
   if (o.command.empty()) {
     complain("unio: simulate: after the options: -- PROGRAM ARGUMENTS…\n");
+    return wrong_usage;
+  }
+  std::vector<program> programs = programs_of(o.command);
+  if (std::ranges::any_of(programs, [](program const& p) { return p.words.empty(); })) {
+    complain("unio: simulate: a program is missing before or after \"::\"\n");
+    return wrong_usage;
+  }
+  if (o.seeds - 1 > std::uint64_t{most_seed} - o.from) {
+    complain(fmt::format("unio: simulate: the last seed would be more than {}\n", most_seed));
     return wrong_usage;
   }
   std::string const library = library_path();
@@ -539,18 +615,19 @@ int run(options const& o) {
                fmt::format("{} is not there: it is part of builds for x86-64, with exceptions "
                            "and without sanitizers",
                            library_name));
+  for (program& p : programs)
+    if (int const why = find(p); why != 0) return not_executed(p.words.front(), why);
   auto const begin = std::chrono::steady_clock::now();
-  runner r(o, library);
+  runner r(o, library, programs);
   std::uint64_t failures = 0, hash = 0xcbf29ce484222325, steps = 0;
   bool const shows_output = o.seeds == 1 && !o.shrink;
   decisions const kept = decisions_of(o.keep.value_or("none"));
   for (std::uint64_t i = 0; i != o.seeds; ++i) {
     std::uint64_t const seed = o.from + i;
     outcome const one = r.run(seed, shows_output, o.keep ? &kept : nullptr);
-    if (one.exec_error != 0)
-      return say(one.exec_error == ENOENT ? not_found : cannot_be_executed, o.command.front(),
-                 std::strerror(one.exec_error));
-    if (!one.refusal.empty()) return say(1, o.command.front(), one.refusal);
+    if (one.exec_error != 0) return not_executed(o.command.front(), one.exec_error);
+    if (!one.refusal.empty())
+      return say(1, programs.size() == 1 ? o.command.front() : "simulate", one.refusal);
     hash = (hash ^ one.hash) * 0x100000001b3;
     steps += one.steps;
     if (!one.failed) continue;

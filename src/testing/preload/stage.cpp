@@ -69,18 +69,6 @@ Elf64_Phdr const* segment_of(program const& p, std::uint32_t type) noexcept {
   return found != end ? found : nullptr;
 }
 
-std::string path_of(char const* name) {
-  if (std::strchr(name, '/') != nullptr) return name;
-  std::string_view folders = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "/bin:/usr/bin";
-  while (!folders.empty()) {
-    std::size_t const end = std::min(folders.find(':'), folders.size());
-    std::string const whole = std::string(folders.substr(0, end)) + "/" + name;
-    if (libc::raw(SYS_faccessat, AT_FDCWD, whole.c_str(), X_OK) == 0) return whole;
-    folders.remove_prefix(std::min(end + 1, folders.size()));
-  }
-  return name;
-}
-
 // The system's file, whatever is simulated.
 std::string contents_of(std::string const& path) {
   auto const fd = static_cast<int>(libc::raw(SYS_openat, AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC, 0));
@@ -94,7 +82,6 @@ std::string contents_of(std::string const& path) {
 }
 
 void read_image(program& p) {
-  p.path = path_of(p.arguments.front());
   p.image = contents_of(p.path);
   bool const is_elf = p.image.size() > sizeof(Elf64_Ehdr) && p.image.starts_with(ELFMAG) &&
                       p.image[EI_CLASS] == ELFCLASS64 && header_of(p).e_machine == EM_X86_64;
@@ -198,8 +185,8 @@ using main_function = int(int, char**, char**);
 
 extern "C" [[gnu::visibility("default"), gnu::used]] int unio_simulate_stage(int argc, char** argv);
 
-/// "PROGRAM ARGUMENTS… :: PROGRAM ARGUMENTS…": each is begun when those before have nothing to do. Ends with
-/// the last of them.
+/// "PATH PROGRAM ARGUMENTS… :: PATH PROGRAM ARGUMENTS…", PATH being where PROGRAM is: each is begun when
+/// those before have nothing to do. Ends with the last of them.
 int unio_simulate_stage(int argc, char** argv) {
   programs().push_back(new program);
   for (int i = 1; i != argc; ++i) {
@@ -211,7 +198,8 @@ int unio_simulate_stage(int argc, char** argv) {
     }
   }
   for (program* const p : programs()) {
-    if (p->arguments.empty()) cannot("a program is missing before or after \"::\"");
+    p->path = p->arguments.front();
+    p->arguments.erase(p->arguments.begin());
     p->arguments.push_back(nullptr);
     read_image(*p);
   }
