@@ -5,9 +5,11 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace unio::inline v0_1::testing::libc {
@@ -144,6 +146,23 @@ entry::~entry() {
 calls_for::calls_for(void* from) noexcept : before_(std::exchange(real_caller, from)) {}
 calls_for::~calls_for() { real_caller = before_; }
 
+namespace {
+
+// Of several programs each is a copy in memory that has its name (src/testing/preload/stage.cpp).
+std::string name_of(char const* object) {
+  constexpr std::string_view before = "/memfd:", after = " (deleted)";
+  char target[PATH_MAX];
+  if (!std::string_view(object).starts_with("/proc/self/fd/")) return object;
+  std::int64_t const n = raw(SYS_readlinkat, AT_FDCWD, object, target, sizeof target);
+  std::string_view name(target, static_cast<std::size_t>(std::max<std::int64_t>(n, 0)));
+  if (!name.starts_with(before) || !name.ends_with(after)) return object;
+  name.remove_prefix(before.size());
+  name.remove_suffix(after.size());
+  return std::string(name);
+}
+
+} // namespace
+
 std::string describe_caller(void* address) {
   Dl_info where{};
   char text[64];
@@ -156,14 +175,14 @@ std::string describe_caller(void* address) {
   };
   if (where.dli_sname == nullptr) {
     std::snprintf(text, sizeof text, "+0x%zx", offset(where.dli_fbase));
-    return where.dli_fname + std::string(text);
+    return name_of(where.dli_fname) + text;
   }
   int status = 0;
   char* const readable = abi::__cxa_demangle(where.dli_sname, nullptr, nullptr, &status);
   std::string line = status == 0 && readable != nullptr ? readable : where.dli_sname;
   std::free(readable);
   std::snprintf(text, sizeof text, "+0x%zx in ", offset(where.dli_saddr));
-  return line + text + where.dli_fname;
+  return line + text + name_of(where.dli_fname);
 }
 
 std::int64_t refuse(std::string_view what) noexcept {
