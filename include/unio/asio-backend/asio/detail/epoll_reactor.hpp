@@ -23,7 +23,7 @@
 #include "asio/error.hpp"
 #include "asio/execution_context.hpp"
 #include "asio/version.hpp"
-#if ASIO_VERSION >= 103800
+#if ASIO_VERSION >= 103801
 #include "asio/detail/slim_mutex.hpp"
 #endif
 

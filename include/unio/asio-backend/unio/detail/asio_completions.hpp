@@ -37,7 +37,7 @@ class completions_on_unio : public loop_on_unio {
     };
 
     explicit io_object(completions_on_unio& service)
-#if UNIO_ASIO_VERSION >= 103800
+#if UNIO_ASIO_VERSION >= 103300
         : lock_(service.io_locking_, service.io_spins_),
 #else
         : lock_(service.io_locking_),

@@ -9,7 +9,7 @@
 #define UNIO_ASIO_MANGLED "_ZN4asio6detail" UNIO_ASIO_SERVICE
 #define UNIO_ASIO_MANGLED_RUN UNIO_ASIO_MANGLED "3runElRNS0_8op_queueINS0_19scheduler_operationEEE"
 #define UNIO_ASIO_MANGLED_INTERRUPT UNIO_ASIO_MANGLED "9interruptEv"
-#if ASIO_VERSION < 103800
+#ifndef ASIO_INLINE_NAMESPACE_BEGIN // before 1.38.1
 #define UNIO_ASIO_IS_CONTINUATION asio_handler_cont_helpers::is_continuation
 #define UNIO_ASIO_BEGIN namespace asio { namespace detail {
 #define UNIO_ASIO_END } }

@@ -138,7 +138,7 @@ class loop_on_unio
 
  protected:
   typedef decltype(reactor_op::ec_) failure;
-#if UNIO_ASIO_VERSION >= 103800
+#if UNIO_ASIO_VERSION >= 103801
   typedef conditionally_enabled_mutex<slim_mutex> mutex;
 #else
   typedef conditionally_enabled_mutex mutex;
@@ -149,7 +149,7 @@ class loop_on_unio
       : kept_(objects),
         context_(context),
         scheduler_(use_service<scheduler>(context)),
-#if UNIO_ASIO_VERSION >= 103800
+#if UNIO_ASIO_VERSION >= 103300
         lock_(config(context).get("reactor", "registration_locking", true),
               config(context).get("reactor", "registration_locking_spin_count", 0)),
         io_locking_(config(context).get("reactor", "io_locking", true)),
@@ -213,7 +213,7 @@ class loop_on_unio
   scheduler& scheduler_;
   mutex lock_; // of the timers
   bool io_locking_;
-#if UNIO_ASIO_VERSION >= 103800
+#if UNIO_ASIO_VERSION >= 103300
   int io_spins_;
 #endif
   mutex objects_lock_; // of the lists of objects

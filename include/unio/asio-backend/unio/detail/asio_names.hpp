@@ -392,7 +392,7 @@ class resolver_service : public execution_context_service_base<resolver_service<
 
  private:
   static bool has_locks(execution_context& context, scheduler& s) {
-#if UNIO_ASIO_VERSION >= 103800
+#if UNIO_ASIO_VERSION >= 103300
     (void)s;
     return config(context).get("scheduler", "locking", true);
 #else

@@ -27,7 +27,7 @@ class reactor_on_unio : public loop_on_unio {
 
     explicit watched(reactor_on_unio& r)
         : operation(&watched::run_ready),
-#if UNIO_ASIO_VERSION >= 103800
+#if UNIO_ASIO_VERSION >= 103300
           lock_(r.io_locking_, r.io_spins_),
 #else
           lock_(r.io_locking_),
