@@ -50,7 +50,7 @@ namespace unio::inline v0_1::inline UNIO_ASIO_TAG {
 /// detached, a handler with whatever is associated with it, …
 ///
 /// Completes      with what the result says: (error_code) where it has no value, (error_code, std::size_t)
-///                where it moves bytes, else (error_code, T), with a T() beside an error. A stream that has
+///                where it moves bytes, else (error_code, T), with a T() after an error. A stream that has
 ///                ended: eof
 /// Effects        starts `sender` on its handle's multiplexer; where that has none, on that of the executor's
 ///                asio_context, or else the calling thread's own. `executor` is the I/O executor: of handlers

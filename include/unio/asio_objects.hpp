@@ -1,4 +1,4 @@
-// unio/asio_objects.hpp: what else of Asio's objects has one of unio's beside it.
+// unio/asio_objects.hpp: what else of Asio's objects has a counterpart in unio.
 //
 //   asio_acceptor          accepts connections as streams
 //   asio_datagram_socket   exchanges datagrams
@@ -58,7 +58,7 @@ template <class Executor = asio_executor> class basic_asio_acceptor {
 
   /// Accepts one connection. Completes with (error_code, stream_type). Returns what the token says.
   template <class Token = detail::asio_default_token<Executor>> auto async_accept(Token&& token = Token());
-  /// The same, waiting. Returns a closed stream beside an error.
+  /// The same, waiting. Returns a closed stream with an error.
   stream_type accept(asio_error_code& ec);
   stream_type accept() {
     return detail::asio_thrown([&](asio_error_code& ec) { return accept(ec); });

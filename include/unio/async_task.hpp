@@ -39,7 +39,7 @@ template <class T> class [[nodiscard]] async_task {
 /// Destruction   before its end cancels the task and drives the multiplexer until it has ended, without
 ///               calling the receiver. Not allowed inside set_value; allowed inside set_done
 /// Lifetime      pinned. The multiplexer outlives it
-/// Cost          a block from the frame pool besides the task's own frame
+/// Cost          a block from the frame pool, and the task's own frame
 template <class T, class Receiver> class task_connection {
  public:
   using result_type = T;

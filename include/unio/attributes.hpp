@@ -1,4 +1,4 @@
-// unio/attributes.hpp: extended attributes: values that have a name, beside the bytes of a file.
+// unio/attributes.hpp: extended attributes: named values of a file, apart from its bytes.
 //
 //   attribute_mode           whether one may exist before it is set
 //   attribute_names          the names in a buffer that was filled

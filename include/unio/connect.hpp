@@ -67,7 +67,7 @@ template <class Sender, class Receiver>
 
 namespace detail {
 
-/// The base of every io_awaitable: what an awaited operation needs beside itself, which is its coroutine and
+/// The base of every io_awaitable: what an awaited operation has more than others, which is its coroutine and
 /// its stop callback. Not a template (src/driver/awaiting.cpp). It precedes the operation: see set_atomic().
 class awaiting : public stop_node {
  public:

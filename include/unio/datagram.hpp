@@ -1,4 +1,4 @@
-// unio/datagram.hpp: what is said of a datagram besides its bytes.
+// unio/datagram.hpp: what is known of a datagram apart from its bytes.
 //
 //   ecn                  the mark by which routers report congestion
 //   datagram_info        where a received datagram came from, and how

@@ -1,4 +1,4 @@
-// unio/metadata.hpp: what a filesystem knows of a file beside its bytes, and of itself.
+// unio/metadata.hpp: what a filesystem knows of a file apart from its bytes, and of itself.
 //
 //   stat_fields         which of it is wanted, or known
 //   metadata            the values

@@ -112,7 +112,7 @@ enum class process_group : std::uint8_t {
   own_session, ///< its own, in a session of its own, without a terminal
 };
 
-/// What a child gets besides its program and arguments. What it refers to has to live until launch() returns.
+/// What a child gets with its program and arguments. What it refers to has to live until launch() returns.
 struct launch_options {
   child_stream input{};
   child_stream output{};

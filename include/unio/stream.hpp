@@ -154,7 +154,7 @@ class dynamic_buffer {
 
 // The functions below are tasks: what they refer to must outlive them. The deadline is for the whole task: a
 // span counts from its start. It is checked between transfers, and passed on to streams that take one; with a
-// deadline of zero they do what can be done without waiting, in at most 1,024 transfers. Beside errors
+// deadline of zero they do what can be done without waiting, in at most 1,024 transfers. With errors
 // bytes_transferred() says how far it came.
 
 /// Reads until the request's buffers are full.

@@ -45,7 +45,7 @@ enum class tail_from : std::uint8_t { beginning, end };
 ///                machines it does not see, by looking again after pauses, which grow to some milliseconds
 /// Thread safety  distinct: safe; shared: one read at a time
 /// Moved-from     closed
-/// Size           24 bytes, and a descriptor beside the file's
+/// Size           24 bytes, and a descriptor more than the file's
 class UNIO_API tail_handle : public handle {
  public:
   tail_handle() = default;

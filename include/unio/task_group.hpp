@@ -52,7 +52,7 @@ struct tell_the_group {}; // for tasks started without a handler
 /// Thread safety  while the group is known to exist: start() from any thread of its executor, request_stop()
 ///                and running() from any thread
 /// Lifetime       pinned. What its tasks refer to outlives it
-/// Cost           per task a block from the frame pool beside its frame, no allocation. No blocking lock
+/// Cost           per task a block from the frame pool, and its frame, no allocation. No blocking lock
 /// Source         N. J. Smith, *Notes on structured concurrency*; P2300, async scopes (P3149)
 class UNIO_API task_group : private detail::children {
  public:

@@ -83,7 +83,7 @@ struct exploration {
 /// or by priorities that change at a few points (Burckhardt, Kothari, Musuvathi, Nagarakatte: A Randomized
 /// Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010). No single one finds everything.
 ///
-/// Simulated are, besides the calls of unio's own table of system calls: threads, mutexes, condition
+/// Simulated are, apart from the calls of unio's own table of system calls: threads, mutexes, condition
 /// variables, locks of readers and writers, semaphores and once of pthreads, and so those of the standard
 /// library, its futexes (atomic::wait, latches, guards of static objects), sleeping, yielding and the clocks.
 /// A testing::simulation that the program makes carries its threads. Without one, epoll waits for real

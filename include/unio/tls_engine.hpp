@@ -35,7 +35,7 @@ namespace unio::inline v0_1 {
 /// Thread safety  none: one call at a time. Any thread: nothing is kept in thread-local variables
 /// Lifetime       does not move. Keeps what it needs of its context
 /// Cost           blocks of the frame pool, only while there are bytes in them; what OpenSSL allocates. Two
-///                copies of each byte besides OpenSSL's own
+///                copies of each byte, and OpenSSL's own
 /// Size           below 400 bytes
 /// Source         RFC 8446, RFC 5246; SSL_read(3), BIO_meth_new(3)
 class UNIO_API tls_engine {

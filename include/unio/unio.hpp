@@ -1,6 +1,6 @@
 // unio/unio.hpp: what most programs need, in the order in which it is best read.
 //
-// Beside it, each of which is included where it is wanted:
+// Not in it, each of which is included where it is wanted:
 //
 //   process_handle, terminate        other processes, and ending one with a grace
 //   map_handle                       memory that can grow, and sections of files as memory
@@ -52,7 +52,7 @@
 // the network
 #include <unio/socket_handle.hpp>       // stream sockets, and sockets that listen for them
 #include <unio/socket_options.hpp>      // the options of sockets, each with a name and a type
-#include <unio/datagram.hpp>            // what is said of a datagram besides its bytes
+#include <unio/datagram.hpp>            // what is known of a datagram apart from its bytes
 #include <unio/datagram_handle.hpp>     // sockets that exchange datagrams
 #include <unio/passed_handles.hpp>      // descriptors that travel over Unix sockets
 #include <unio/inherited_handles.hpp>   // sockets that the service manager passed at start

@@ -47,7 +47,7 @@ class in_turns {
   std::size_t turn_ = 0;
 };
 
-// How much an error says: that the time was over says that nobody knows; what this host cannot reach at all
+// How much an error says: that the time was over says nothing; what this host cannot reach at all
 // says less than what another host has answered.
 int weight(std::error_code e) noexcept {
   if (!e || e == condition::canceled) return 0;

@@ -81,7 +81,7 @@ constexpr std::size_t least_room = 512;
 constexpr std::size_t most_room = 16 * 1024; // resize() writes zeros there first
 
 // Room at the end of a container; the unfilled part is removed again, also if the task is destroyed
-// meanwhile.
+// first.
 class appended {
  public:
   appended(dynamic_buffer to, std::size_t room) : to_(to), size_(to.size()) { to_.resize(size_ + room); }

@@ -49,7 +49,7 @@ class registry {
   /// descriptor. The caller bumps the descriptor's generation afterwards.
   static void forget_everywhere(int fd, io_multiplexer* own) noexcept;
   /// Has every engine cancel what it has on `fd` and forget it. Returns when nothing is in flight on `fd` any
-  /// more and no engine is busy with it. Meanwhile it does for the calling thread's engines what other
+  /// more and no engine is busy with it. Until then it does for the calling thread's engines what other
   /// threads ask of them.
   static void forget_in_all(int fd) noexcept;
   /// The engine that `m` is, or null: one of several threads, or one that is not of this library.

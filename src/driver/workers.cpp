@@ -29,7 +29,7 @@ void sleep_on(word& w, std::uint32_t seen, timespec const* until = nullptr) noex
 }
 
 // As many threads as there are processors share all jobs by the protocol (job_protocol.hpp). The others are
-// helpers, for calls that take long: one looks every millisecond while jobs wait, and takes one if meanwhile
+// helpers, for calls that take long: one looks every millisecond while jobs wait, and takes one if by then
 // none was taken.
 class pool {
  public:

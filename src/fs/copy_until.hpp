@@ -8,7 +8,7 @@
 
 namespace unio::inline v0_1::fs::trees {
 
-/// Of names beside the target, for a while.
+/// Of names next to the target, for a while.
 inline constexpr char random_prefix[] = ".unio-copy-";
 
 /// As fs::clone_or_copy. A stop of either token ends it. The error does not name the operation.

@@ -1,4 +1,4 @@
-// src/fs/metadata.hpp: what belongs to a file besides its contents, from one file to another.
+// src/fs/metadata.hpp: what belongs to a file apart from its contents, from one file to another.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// src/fs/tree.hpp: what the algorithms on trees share besides the crew.
+// src/fs/tree.hpp: what the algorithms on trees share apart from the crew.
 
 #pragma once
 

@@ -100,7 +100,7 @@ int look_at_resources(process_state& p, int fd, process_resources& out) noexcept
   return 0;
 }
 
-// ---- removing children that nobody waits for -------------------------------------------------------------
+// ---- removing children that are not waited for -----------------------------------------------------------
 //
 // The thread waits by epoll(7), to which others add while it sleeps. It uses the kernel's own system calls,
 // not the table, which a test may change while it sleeps.

@@ -247,7 +247,7 @@ int detail::memory_map_base::state::open_map(bool alone) noexcept {
 }
 
 // 0, or why it may not be removed. A user that is alone identifies its map by the lock file's inode, because
-// the lock file may have been beside another map since: seen through another directory, or renamed. A
+// the lock file may have had another map since: seen through another directory, or renamed. A
 // user that is not alone must have the map that the others have.
 int detail::memory_map_base::state::check_map(bool alone, bool& is_ours) noexcept {
   struct stat s;

@@ -184,7 +184,7 @@ endpoint mapped(endpoint const& four) {
   return e;
 }
 
-// AI_V4MAPPED: where there is no IPv6 address; with AI_ALL besides those, too.
+// AI_V4MAPPED: where there is no IPv6 address; with AI_ALL those too.
 void map(endpoint_list& found, int flags) {
   auto const is_four = [](endpoint const& e) { return e.family() == address_family::ipv4; };
   bool const has_six = std::ranges::any_of(found, std::not_fn(is_four));

@@ -1,4 +1,4 @@
-// src/op/control_messages.hpp: reading what the kernel says beside the bytes of a message.
+// src/op/control_messages.hpp: reading what the kernel says of a message apart from its bytes.
 //
 // Nothing in the bytes is trusted: a header that is cut, a length that lies outside, a value that is shorter
 // than its type. What cannot be read is as if it were not there.

@@ -1,5 +1,5 @@
 // src/op/datagram.hpp: what the operations of datagram sockets share: messages as the kernel takes them, what
-// is said beside their bytes, and errors that lie in a socket's queue.
+// is said of them apart from their bytes, and errors that lie in a socket's queue.
 
 #pragma once
 
@@ -83,7 +83,7 @@ inline bool is_transport_error(int r) noexcept {
 
 inline bool queues_errors(int fd) noexcept { return sys::last_waited(fd, sys::queues_errors_bit); }
 
-/// Makes a call on a socket that queues transport errors, which reports each once more to whoever calls next:
+/// Makes a call on a socket that queues transport errors, which reports each once more to the next caller:
 /// then the call has not been made, and is repeated, at most so many times. A send may have such an error of
 /// its own: that is met, and queued, twice.
 template <class Call> int apart_from_queued_errors(int fd, int repetitions, Call call) noexcept {

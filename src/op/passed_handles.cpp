@@ -112,7 +112,7 @@ int receive(io_operation& op, attempt) noexcept {
   });
 }
 
-// Linux 6.5, SO_PASSPIDFD, which foreign code may have set: one descriptor more, which nobody asked us for.
+// Linux 6.5, SO_PASSPIDFD, which foreign code may have set: one descriptor more, unasked.
 constexpr int scm_pidfd = 4;
 
 outcome complete_receive(io_operation& op, int res, unsigned) noexcept {

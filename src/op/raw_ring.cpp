@@ -71,7 +71,7 @@ struct raw_ring_access {
 
   static int perform(io_operation& op, attempt) noexcept {
     if (of(op).refused_) return -EINVAL;
-    // A last attempt before it ends, or the only one: whether there is a ring nobody has asked.
+    // A last attempt before it ends, or the only one: whether there is a ring is not known yet.
     if (op.links.is.timed_out || op.deadline().is_zero()) return -EAGAIN;
     return -ENOSYS;
   }

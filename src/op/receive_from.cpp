@@ -81,7 +81,7 @@ datagram_error::kind kind_of(sock_extended_err const& e) noexcept {
   }
 }
 
-// Behind the error stands the address of whoever reported it (ip(7), SO_EE_OFFENDER).
+// After the error comes the address of the host that reported it (ip(7), SO_EE_OFFENDER).
 endpoint reporter(op::control_message const& c) noexcept {
   endpoint by;
   std::span<std::byte const> const address = c.data.subspan(sizeof(sock_extended_err));

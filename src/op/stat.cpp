@@ -1,4 +1,4 @@
-// async_stat, async_set_metadata, async_stat_volume: what a filesystem knows beside the bytes of files.
+// async_stat, async_set_metadata, async_stat_volume: what a filesystem knows of files apart from their bytes.
 
 #include "handle/change_mode.hpp"
 #include "handle/names.hpp"

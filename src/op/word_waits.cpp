@@ -160,7 +160,7 @@ class word_waits {
         }
       }
       if (works) continue;
-      // Those that came meanwhile, and then nothing more.
+      // Those that have come by now, and then nothing more.
       for (std::size_t place = 0; place != t.places.size(); ++place)
         if (t.places[place] != nullptr) grant(t, place, word_waiter::alone);
       return;

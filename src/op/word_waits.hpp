@@ -9,7 +9,7 @@
 //                                               └──── grants, posts to the multiplexer ◄──────────┘
 //
 // One that leaves does not wait for the thread, in whose call its word still stands. A wake-up that comes
-// there meanwhile is given to the next that waits on the word, here or anywhere else.
+// there in that time is given to the next that waits on the word, here or anywhere else.
 //
 // To the engine such a wait is one for a resource, like that for a buffer of a pool: it joins, is granted
 // from elsewhere, or leaves. The kernel names only one of several words that were woken, so who wakes must

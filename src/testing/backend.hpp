@@ -1,5 +1,5 @@
 // src/testing/backend.hpp: the driver of a simulation: the ring's client over a simulated kernel, and what
-// other drivers do besides.
+// other drivers do as well.
 
 #pragma once
 

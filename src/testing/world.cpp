@@ -350,7 +350,7 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
       case F_OFD_SETLKW: {
         auto const& asked = *reinterpret_cast<struct flock const*>(argument);
         bool const may_wait = command == F_OFD_SETLKW;
-        // Besides those that the program has, an imaginary other process contends for it.
+        // An imaginary other process contends for it too.
         bool const is_held = d.kind == thing::file && asked.l_type != F_UNLCK && options.delays &&
                              !may_wait && random.one_in(3);
         return is_held ? -EAGAIN : lock(d, asked, may_wait);

@@ -50,7 +50,7 @@ template <class Executor> struct basic_asio_datagram_socket<Executor>::initiates
   basic_asio_datagram_socket* self;
   endpoint* from;
   [[nodiscard]] executor_type get_executor() const noexcept { return self->executor_; }
-  /// The room for what is known of a datagram besides its bytes.
+  /// The room for what is known of a datagram apart from its bytes.
   template <class Sequence> struct room : detail::asio_buffers_of<mutable_buffer, Sequence> {
     using detail::asio_buffers_of<mutable_buffer, Sequence>::asio_buffers_of;
     explicit room(Sequence const& s) : detail::asio_buffers_of<mutable_buffer, Sequence>(s) {}

@@ -9,7 +9,7 @@
 //          │            ▲                  ▲
 //          └── a stop ──┘ holds them open ─┘
 //
-// A thread that asks them to stop counts as one of them meanwhile: the caller, whose frame contains all of
+// While it asks them to stop, a thread counts as one of them: the caller, whose frame contains all of
 // this, resumes only when no stop is in progress.
 
 #pragma once

@@ -41,7 +41,7 @@ class UNIO_API async_clone_extents : public io_operation,
   clone_way tries_ = clone_way::shared; // the next step
 };
 
-// In every style, beside the members of file_handle.
+// In every style; file_handle has the members.
 UNIO_SENDER_FORMS(async_clone_extents, (io_handle&, from), (extent_type, offset), (extent_type, bytes),
                   (io_handle&, to), (extent_type, to_offset))
 

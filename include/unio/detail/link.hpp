@@ -77,7 +77,7 @@ class UNIO_API chain : public io_operation {
   bool stopped_ = false;   // no other member is started
   bool advancing_ = false; // run() is under way
   unio::deadline within_;
-  unio::deadline own_; // of the running member, which meanwhile has the chain's
+  unio::deadline own_; // of the running member, which has the chain's while it runs
   std::int64_t due_ = unio::deadline::forever;
 };
 

@@ -88,7 +88,7 @@ class waited_root final : public root<waited_root<Executor, T>, Executor, T> {
     return std::noop_coroutine();
   }
   void dropped() noexcept { woken_.wake(); }
-  /// Blocks until the task has ended, running `m` meanwhile if that is not null. Returns its value.
+  /// Blocks until the task has ended; until then it runs `m`, if that is not null. Returns its value.
   T wait(io_multiplexer* m) {
     if (result<void> const r = woken_.wait(m); !r.has_value()) throw_error(r.error());
     if (!ran_) throw_error(make_error_code(error::multiplexer_destroyed));

@@ -67,7 +67,7 @@ template <class E> std::exception_ptr to_exception(E&& e) noexcept {
 [[nodiscard]] UNIO_API std::exception_ptr canceled_exception() noexcept;
 
 /// While it exists, the calling thread is called by code that runs `m`, and will go on running it (not in a
-/// delegated turn): what is started meanwhile needs no other code for that.
+/// delegated turn): what is started in it needs no other code for that.
 class runs_here {
  public:
   UNIO_API explicit runs_here(io_multiplexer const* m) noexcept;

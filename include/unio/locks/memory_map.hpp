@@ -90,7 +90,7 @@ enum class map_visibility {
 ///
 /// Thread safety  distinct objects: safe, also of the same path; one object: safe
 /// Moved-from     may be assigned to and destroyed. Not to be moved while guards of it exist
-/// Size           seven words; 16 KiB for each user beside the file's 524 KiB (with 4096 slots)
+/// Size           seven words; 16 KiB for each user, and the file's 524 KiB (with 4096 slots)
 /// Source         AFIO v2, algorithm::shared_fs_mutex::memory_map
 template <class Hash = fibonacci_hash, std::size_t Slots = 4096, class Spinlock = adaptive_spin>
 class memory_map final : public detail::memory_map_base {

@@ -97,8 +97,8 @@ inline int engine::reap(std::int64_t until) noexcept {
   return e >= 0 ? e : change_backend(e);
 }
 
-// An engine that has nothing in flight has nothing to ask the kernel for: it runs what was posted meanwhile
-// as well, but not without bound.
+// An engine that has nothing in flight has nothing to ask the kernel for: it also runs what was posted
+// while it ran, but not without bound.
 inline int engine::run_posted_again(bound const& b) noexcept {
   return shared_ != nullptr || has_posted() ? run_posted_anew(b) : 0;
 }

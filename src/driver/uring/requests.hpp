@@ -1,4 +1,4 @@
-// src/driver/uring/requests.hpp: what the client of a ring asks for beside operations: to be woken, to end
+// src/driver/uring/requests.hpp: what the client of a ring asks for, except operations: to be woken, to end
 // some, and to forget some that another thread has now.
 
 #pragma once
