@@ -29,7 +29,8 @@ concept handler_of = std::derived_from<Sender, io_operation> &&
 ///                thread that runs the multiplexer, possibly before start() returns, but never inside another
 ///                handler, so handlers that start the next operation do not nest. With an executor: there;
 ///                posted, unless it is the multiplexer's own. The handler must not throw
-/// Errors         in the result; std::bad_alloc, before anything was started
+/// Errors         in the result
+/// Throws         std::bad_alloc, before anything was started
 /// Preconditions  not an operation that yields many values: connect those to a receiver
 /// Buffers        the caller's, until the handler is called
 /// Concurrency    any thread. If only others run the multiplexer, one of them starts the operation

@@ -58,7 +58,8 @@ class UNIO_API inherited_handles {
   /// How many were passed, taken ones included.
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-  /// The name of the `i`-th (FileDescriptorName= of its unit), "unknown" where names were not passed.
+  /// The name of the `i`-th (FileDescriptorName= of its unit), "unknown" where names were not passed; valid
+  /// as long as this object. Preconditions: `i` < size().
   [[nodiscard]] std::string_view name(std::size_t i) const noexcept { return all_[i].name; }
   /// The first of that name that was not taken, or none.
   [[nodiscard]] std::size_t find(std::string_view name) const noexcept;
@@ -69,6 +70,7 @@ class UNIO_API inherited_handles {
   result<listening_socket_handle> take_listener(std::size_t i) noexcept;
   /// A connection: a service with Accept=yes. See take_listener.
   result<socket_handle> take_stream(std::size_t i) noexcept;
+  /// A socket of datagrams. See take_listener.
   result<datagram_handle> take_datagrams(std::size_t i) noexcept;
   /// A FIFO, a file, a device. See take_listener.
   result<io_handle> take(std::size_t i) noexcept;

@@ -3,6 +3,9 @@
 //   async_splice   unio::splice, try_splice, …, co_splice, …
 //   async_tee      unio::tee, try_tee, …, co_tee, …
 //
+//   std::size_t const n = unio::splice(from, to, {.bytes = 65536}).value();       // two io_handle&
+//   std::size_t const m = (co_await unio::co_tee(pipe, other, 65536, 1s)).value(); // two pipes
+//
 // From a file into a pipe, splice moves references to the pages of the cache, not bytes: what is written to
 // the file afterwards may be what the reader of the pipe gets, and on its way through a pipe data has no
 // moment at which it was taken (splice(2), "NOTES"; rust-lang/rust#108283). To copy a file use

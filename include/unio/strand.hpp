@@ -30,7 +30,7 @@ template <is_executor Executor> class strand {
  public:
   /// A new one. (`strand(s)` of a strand is a copy; one inside another is a `strand<strand<…>>`.)
   ///
-  /// Errors  std::bad_alloc
+  /// Throws  std::bad_alloc
   explicit strand(Executor inner) : state_(new block(std::move(inner))) {}
   strand(strand const& other) noexcept : state_(other.state_) { state_->share(); }
   strand& operator=(strand const& other) noexcept {

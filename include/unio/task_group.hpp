@@ -66,7 +66,7 @@ class UNIO_API task_group : private detail::children {
   /// Starts a task, or whatever can be awaited: it runs until it first suspends, then start() returns.
   ///
   /// Returns  nothing; the task's value is dropped
-  /// Errors   std::bad_alloc, before anything was started
+  /// Throws   std::bad_alloc, before anything was started
   /// Lifetime an lvalue is referred to until it has ended; a task is moved
   template <detail::startable_alone A> void start(A&& a) {
     start(static_cast<A&&>(a), detail::tell_the_group());
