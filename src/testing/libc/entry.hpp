@@ -18,12 +18,24 @@
 #include "testing/thread_hooks.hpp"
 #include "testing/world.hpp"
 
+#include <dlfcn.h>
+
 #include <cerrno>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <vector>
 
 namespace unio::inline v0_1::testing::libc {
+
+inline constexpr std::int64_t second = 1'000'000'000; // ns
+inline std::int64_t to_ns(timespec const& t) noexcept { return std::int64_t{t.tv_sec} * second + t.tv_nsec; }
+inline timespec to_timespec(std::int64_t ns) noexcept {
+  return {.tv_sec = ns / second, .tv_nsec = ns % second};
+}
+
+/// The function of that name which the program would call without this library.
+template <class F> F* own(char const* name) noexcept { return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)); }
 
 struct epoll_set;
 

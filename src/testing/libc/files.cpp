@@ -2,7 +2,6 @@
 
 #include "testing/libc/transfer.hpp"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
@@ -175,8 +174,6 @@ std::FILE* make_stream(int fd, char const* mode) noexcept {
   streams()[f] = fd;
   return f;
 }
-
-template <class F> F* own(char const* name) noexcept { return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)); }
 
 } // namespace
 

@@ -4,7 +4,6 @@
 #include "testing/libc/entry.hpp"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
@@ -13,8 +12,6 @@
 
 namespace unio::inline v0_1::testing::libc {
 namespace {
-
-template <class F> F* own(char const* name) noexcept { return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)); }
 
 bool is_address(char const* node) noexcept {
   unsigned char bytes[sizeof(in6_addr)];

@@ -34,14 +34,12 @@ struct epoll_set {
 
 namespace {
 
-constexpr std::int64_t second = 1'000'000'000;
 constexpr std::uint32_t incoming = EPOLLIN | EPOLLPRI | EPOLLRDNORM | EPOLLRDBAND | EPOLLRDHUP;
 constexpr std::uint32_t always = EPOLLERR | EPOLLHUP;
 
 static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR && EPOLLHUP == POLLHUP &&
               EPOLLRDHUP == POLLRDHUP);
 
-std::int64_t to_ns(timespec const& t) noexcept { return std::int64_t{t.tv_sec} * second + t.tv_nsec; }
 std::int64_t of_ms(int ms) noexcept { return ms < 0 ? -1 : std::int64_t{ms} * 1'000'000; }
 
 // What of a registration is to be told now.

@@ -23,7 +23,6 @@
 namespace unio::inline v0_1::testing::libc {
 namespace {
 
-constexpr std::int64_t second = 1'000'000'000;
 constexpr std::int64_t year_2020 = 1'577'836'800 * second; // as the table's system_now
 
 // Two new numbers, both or none.
@@ -166,9 +165,6 @@ std::int64_t* timeout_of(open_file& f, int level, int name) noexcept {
   if (level != SOL_SOCKET) return nullptr;
   return name == SO_RCVTIMEO ? &f.receive_timeout : name == SO_SNDTIMEO ? &f.send_timeout : nullptr;
 }
-
-timespec to_timespec(std::int64_t ns) noexcept { return {.tv_sec = ns / second, .tv_nsec = ns % second}; }
-std::int64_t to_ns(timespec const& t) noexcept { return std::int64_t{t.tv_sec} * second + t.tv_nsec; }
 
 void tell_timer(open_file const& f, itimerspec& now) noexcept {
   std::int64_t due = 0, interval = 0;

@@ -11,8 +11,6 @@
 namespace unio::inline v0_1::testing::libc {
 namespace {
 
-constexpr std::int64_t second = 1'000'000'000;
-
 bool is_wall_clock(clockid_t c) noexcept {
   return c == CLOCK_REALTIME || c == CLOCK_REALTIME_COARSE || c == CLOCK_TAI;
 }
@@ -28,8 +26,6 @@ std::int64_t look(bool is_wall) noexcept {
   return is_wall ? sys::system_now() : sys::steady_now();
 }
 
-timespec to_timespec(std::int64_t ns) noexcept { return {.tv_sec = ns / second, .tv_nsec = ns % second}; }
-std::int64_t to_ns(timespec const& t) noexcept { return std::int64_t{t.tv_sec} * second + t.tv_nsec; }
 bool is_span(timespec const& t) noexcept { return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < second; }
 
 std::int64_t fill(void* data, std::size_t n) noexcept { return sys::getrandom(data, n, 0); }

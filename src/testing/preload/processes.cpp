@@ -3,7 +3,6 @@
 
 #include "testing/libc/entry.hpp"
 
-#include <dlfcn.h>
 #include <spawn.h>
 #include <sys/time.h>
 
@@ -14,8 +13,6 @@ namespace unio::inline v0_1::testing::preload {
 namespace {
 
 using namespace libc;
-
-template <class F> F* own(char const* name) noexcept { return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)); }
 
 } // namespace
 
