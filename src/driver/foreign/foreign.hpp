@@ -61,6 +61,10 @@ struct foreign_access {
   static std::atomic<std::uint32_t>& changes(foreign_watch& w) noexcept { return w.changes_; }
 };
 
+inline void set_place(foreign_transfer& t, transfer_place p) noexcept {
+  foreign_access::place(t).store(static_cast<std::uint32_t>(p), std::memory_order_relaxed);
+}
+
 /// A name for a watch, as it is now, in 64 bits: 45 of its address, 16 of its generation, and 3 for the
 /// driver. User space has 47 bits of address; a watch is aligned to 8.
 class foreign_tag {

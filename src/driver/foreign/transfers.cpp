@@ -17,9 +17,6 @@ namespace {
 transfer_place place_of(foreign_transfer& t) noexcept {
   return static_cast<transfer_place>(foreign_access::place(t).load(std::memory_order_acquire));
 }
-void set_place(foreign_transfer& t, transfer_place p) noexcept {
-  foreign_access::place(t).store(static_cast<std::uint32_t>(p), std::memory_order_relaxed);
-}
 std::uint32_t* word_of(foreign_transfer& t) noexcept {
   return reinterpret_cast<std::uint32_t*>(&foreign_access::place(t));
 }

@@ -200,7 +200,7 @@ class foreign_uring final : public foreign_driver {
       if (t == nullptr) continue;
       std::int64_t result = c->res;
       ring_transfers::outcome const how = transfers_.ended(*t, result, c->flags);
-      if (how == ring_transfers::outcome::again) ring_transfers::set_place(*t, transfer_place::queued);
+      if (how == ring_transfers::outcome::again) set_place(*t, transfer_place::queued);
       if (how == ring_transfers::outcome::over) foreign_access::owner(*t)->finish_awake(*t, result);
     }
   }

@@ -128,10 +128,6 @@ class ring_transfers {
     return outcome::over;
   }
 
-  static void set_place(foreign_transfer& t, transfer_place p) noexcept {
-    foreign_access::place(t).store(static_cast<std::uint32_t>(p), std::memory_order_relaxed);
-  }
-
  private:
   static constexpr unsigned few = 2;
 
