@@ -33,8 +33,24 @@ std::error_code take_error() noexcept;
 /// A certificate's subject in one line.
 std::string subject_of(X509* certificate);
 
-/// Has `context` call the engine of each connection (engine.cpp).
+/// Has `context` call the engine of each connection (hooks.cpp).
 void set_hooks(SSL_CTX* context, bool is_server) noexcept;
+/// Has `s` read and write the bytes of its engine, and call it. False: there was no memory.
+[[nodiscard]] bool set_hooks(SSL* s, tls_engine& e, int verify_mode) noexcept;
+
+/// Calls `f`. False: there was no memory for it.
+template <class F> bool with_memory(F f) noexcept {
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    f();
+  } catch (std::bad_alloc const&) {
+    return false;
+  }
+#else
+  f();
+#endif
+  return true;
+}
 
 /// What a context is made of. Immutable, but for the sessions, which have a lock.
 class tls_state {
