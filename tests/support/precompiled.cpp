@@ -1,0 +1,1 @@
+// Nothing: the program that has the suites' precompiled header.
