@@ -4,10 +4,6 @@
 #include "support/tasks.hpp"
 #include "support/test.hpp"
 
-#include <unio/run.hpp>
-#include <unio/task_group.hpp>
-#include <unio/when.hpp>
-
 namespace {
 
 using namespace test;

@@ -5,8 +5,6 @@
 #include "support/coroutine.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;

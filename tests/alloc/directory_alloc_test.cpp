@@ -4,8 +4,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 TEST(directory, allocates_nothing_per_entry) {

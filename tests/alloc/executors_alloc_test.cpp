@@ -6,8 +6,6 @@
 #include "support/test.hpp"
 #include "support/work.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;

@@ -4,7 +4,6 @@
 #include "support/test.hpp"
 
 #include <unio/map_handle.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 

@@ -5,7 +5,6 @@
 #include "support/test.hpp"
 
 #include <unio/extend/raw_ring.hpp>
-#include <unio/unio.hpp>
 
 #include <linux/io_uring.h>
 

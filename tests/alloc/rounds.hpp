@@ -5,8 +5,6 @@
 #include "alloc/counting.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace test {
 
 /// How often a round is run: until warm, and measured.

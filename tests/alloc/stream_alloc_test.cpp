@@ -5,8 +5,6 @@
 #include "support/ends.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;

@@ -2,9 +2,6 @@
 
 #include "support/test.hpp"
 
-#include <unio/buffer.hpp>
-#include <unio/io_request.hpp>
-
 namespace {
 
 using namespace test;

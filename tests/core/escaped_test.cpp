@@ -4,10 +4,6 @@
 
 #include "support/test.hpp"
 
-#include <unio/endpoint.hpp>
-#include <unio/error.hpp>
-#include <unio/socket_handle.hpp>
-
 namespace {
 
 using namespace std::string_literals;

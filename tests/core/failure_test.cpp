@@ -6,7 +6,6 @@
 #include "support/test.hpp"
 
 #include <unio/process_handle.hpp>
-#include <unio/unio.hpp>
 
 #include <sys/socket.h>
 

@@ -2,9 +2,6 @@
 
 #include "support/test.hpp"
 
-#include <unio/io_request.hpp>
-#include <unio/result.hpp>
-
 namespace {
 
 using namespace test;

@@ -4,8 +4,6 @@
 #include "support/drivers.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <sys/socket.h>
 
 namespace {

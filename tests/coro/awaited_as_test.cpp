@@ -3,11 +3,6 @@
 #include "support/other_thread.hpp"
 #include "support/test.hpp"
 
-#include <unio/async_generator.hpp>
-#include <unio/run.hpp>
-#include <unio/task_group.hpp>
-#include <unio/when.hpp>
-
 #include <coroutine>
 #include <exception>
 

@@ -4,9 +4,6 @@
 #include "coro/waiting.hpp"
 #include "support/test.hpp"
 
-#include <unio/channel.hpp>
-#include <unio/timer_handle.hpp>
-
 namespace {
 
 using namespace test;

@@ -5,7 +5,6 @@
 #include "support/test.hpp"
 
 #include <unio/connect_any.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 

@@ -12,7 +12,6 @@
 #include "support/test.hpp"
 
 #include <unio/execution.hpp>
-#include <unio/unio.hpp>
 
 #include <stop_token>
 

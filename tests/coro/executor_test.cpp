@@ -4,8 +4,6 @@
 #include "coro/waiting.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <coroutine>
 
 namespace {

@@ -10,10 +10,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/receiving.hpp>
-#include <unio/tail_handle.hpp>
-#include <unio/task_group.hpp>
-
 namespace {
 
 using namespace test;

@@ -3,7 +3,6 @@
 #include "support/test.hpp"
 
 #include <unio/future.hpp>
-#include <unio/unio.hpp>
 
 #include <future>
 

@@ -4,7 +4,6 @@
 #include "support/test.hpp"
 
 #include <unio/connect_any.hpp>
-#include <unio/unio.hpp>
 
 #include <concepts>
 

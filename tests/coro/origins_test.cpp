@@ -3,9 +3,6 @@
 #include "coro/streams.hpp"
 #include "support/test.hpp"
 
-#include <unio/link.hpp>
-#include <unio/when.hpp>
-
 namespace {
 
 using namespace test;

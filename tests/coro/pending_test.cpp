@@ -5,8 +5,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <sstream>
 
 namespace {

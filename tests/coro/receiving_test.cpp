@@ -5,8 +5,6 @@
 #include "support/test.hpp"
 #include "support/texts.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;

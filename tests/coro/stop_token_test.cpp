@@ -3,8 +3,6 @@
 #include "support/test.hpp"
 #include "support/work.hpp"
 
-#include <unio/stop_token.hpp>
-
 namespace {
 
 using namespace test;

@@ -5,8 +5,6 @@
 #include "support/test.hpp"
 #include "support/work.hpp"
 
-#include <unio/unio.hpp>
-
 #include <random>
 
 namespace {

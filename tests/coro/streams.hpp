@@ -1,67 +1,17 @@
-// What the tests of streams share: running tasks and checking where they run; a stream that moves as many
-// bytes at a time and fails when its script says; streams with views and threads of their own.
+// What the tests of streams share: a stream that moves as many bytes at a time and fails when its script
+// says; streams with views and threads of their own.
 
 #pragma once
 
+#include "support/beside.hpp"
 #include "support/test.hpp"
 #include "support/texts.hpp"
-
-#include <unio/unio.hpp>
 
 namespace test {
 
 inline unio::anonymous_pipe pipe() { return unio::pipe_handle::anonymous().value(); }
 
 inline std::error_code const broken{EPROTO, std::system_category()};
-
-// What runs here runs where it should.
-class here {
- public:
-  here() = default;
-  void check(unio::executor_ref e) const {
-    EXPECT_EQ(std::this_thread::get_id(), thread_);
-    EXPECT_EQ(e, unio::executor_ref(executor_));
-  }
-
- private:
-  std::thread::id thread_ = std::this_thread::get_id();
-  unio::multiplexer_executor executor_ = unio::this_thread::multiplexer().executor();
-};
-
-template <class T> task<T> checked(task<T> t) {
-  here const place;
-  T r = co_await std::move(t);
-  auto const executor = co_await unio::this_coro::executor;
-  place.check(executor);
-  co_return r;
-}
-
-template <class T> T run_here(task<T> t) { return unio::run(checked(std::move(t))); }
-
-// Runs beside what run_here() runs.
-template <class T> class beside {
- public:
-  explicit beside(task<T> t, unio::run_options const& options = {}) {
-    unio::async_run(
-        unio::this_thread::multiplexer(), checked(std::move(t)),
-        [this](unio::task_outcome<T> o) { outcome_.emplace(std::move(o)); }, options);
-  }
-  beside(beside const&) = delete;
-  beside& operator=(beside const&) = delete;
-  ~beside() { (void)get(); }
-  [[nodiscard]] bool done() const { return outcome_.has_value(); }
-  // Runs it until it waits for what will not come.
-  void until_it_waits() const {
-    for (int i = 0; i != 20 && !done(); ++i) (void)unio::this_thread::multiplexer().try_run();
-  }
-  T& get() {
-    while (!done()) (void)unio::this_thread::multiplexer().run();
-    return outcome_->value();
-  }
-
- private:
-  std::optional<unio::task_outcome<T>> outcome_;
-};
 
 // ---- a scripted stream ------------------------------------------------------------------------------------
 

@@ -4,11 +4,6 @@
 #include "coro/waiting.hpp"
 #include "support/test.hpp"
 
-#include <unio/strand.hpp>
-#include <unio/sync.hpp>
-#include <unio/task_group.hpp>
-#include <unio/timer_handle.hpp>
-
 namespace {
 
 using namespace test;

@@ -6,12 +6,6 @@
 #include "support/work.hpp"
 #include "sys/sanitizer.hpp"
 
-#include <unio/run.hpp>
-#include <unio/sync.hpp>
-#include <unio/task.hpp>
-#include <unio/task_group.hpp>
-#include <unio/when.hpp>
-
 namespace {
 
 using namespace test;
@@ -46,22 +40,20 @@ TEST(task_group, joins_all_that_were_started) {
   }(sum));
 }
 
-TEST(task_group, starts_whatever_can_be_awaited) {
-  run([]() -> task<> {
-    int told = 0;
-    task_group group(co_await this_coro::environment);
-    group.start(co_sleep(1us));
-    group.start(timeout(1us, co_sleep(1h)), [&](task_outcome<io_result<void>> const& o) {
-      told += o.has_value() && o->error() == condition::timed_out ? 1 : 0;
-    });
-    auto const adds_to = [](int& to) -> task<> {
-      (void)co_await co_no_op();
-      ++to;
-    };
-    group.start(when_all(adds_to(told), adds_to(told)));
-    co_await group.co_join();
-    EXPECT_EQ(told, 3);
-  }());
+TASK_TEST(task_group, starts_whatever_can_be_awaited) {
+  int told = 0;
+  task_group group(co_await this_coro::environment);
+  group.start(co_sleep(1us));
+  group.start(timeout(1us, co_sleep(1h)), [&](task_outcome<io_result<void>> const& o) {
+    told += o.has_value() && o->error() == condition::timed_out ? 1 : 0;
+  });
+  auto const adds_to = [](int& to) -> task<> {
+    (void)co_await co_no_op();
+    ++to;
+  };
+  group.start(when_all(adds_to(told), adds_to(told)));
+  co_await group.co_join();
+  EXPECT_EQ(told, 3);
 }
 
 TEST(task_group, may_go_before_the_coroutine_that_joins_it) {
@@ -109,33 +101,29 @@ TEST(task_group, of_a_coroutine_that_is_destroyed_while_another_thread_stops_it)
   }
 }
 
-TEST(task_group, without_tasks_is_joined_at_once) {
-  run([]() -> task<> {
-    task_group g(co_await this_coro::environment);
-    co_await g.co_join();
-    g.start([]() -> task<> { co_return; }()); // ends before start() returns
-    EXPECT_EQ(g.running(), 0u);
-    co_await g.co_join();
-  }());
+TASK_TEST(task_group, without_tasks_is_joined_at_once) {
+  task_group g(co_await this_coro::environment);
+  co_await g.co_join();
+  g.start([]() -> task<> { co_return; }()); // ends before start() returns
+  EXPECT_EQ(g.running(), 0u);
+  co_await g.co_join();
 }
 
-TEST(task_group, tells_handlers_what_tasks_came_to) {
-  run([]() -> task<> {
-    std::vector<std::string> told;
-    auto yields = [](int i) -> task<std::unique_ptr<int>> {
-      (co_await co_no_op()).value();
-      if (i == 2) throw std::runtime_error("x");
-      co_return std::make_unique<int>(i);
-    };
-    task_group g(co_await this_coro::environment);
-    for (int i = 1; i <= 3; ++i)
-      g.start(yields(i), [&told](task_outcome<std::unique_ptr<int>> o) {
-        told.push_back(o.has_value() ? std::to_string(**o) : "exception");
-      });
-    co_await g.co_join(); // does not throw: the handler got it
-    EXPECT_EQ(told.size(), 3u);
-    EXPECT_EQ(told[1], "exception");
-  }());
+TASK_TEST(task_group, tells_handlers_what_tasks_came_to) {
+  std::vector<std::string> told;
+  auto yields = [](int i) -> task<std::unique_ptr<int>> {
+    (co_await co_no_op()).value();
+    if (i == 2) throw std::runtime_error("x");
+    co_return std::make_unique<int>(i);
+  };
+  task_group g(co_await this_coro::environment);
+  for (int i = 1; i <= 3; ++i)
+    g.start(yields(i), [&told](task_outcome<std::unique_ptr<int>> o) {
+      told.push_back(o.has_value() ? std::to_string(**o) : "exception");
+    });
+  co_await g.co_join(); // does not throw: the handler got it
+  EXPECT_EQ(told.size(), 3u);
+  EXPECT_EQ(told[1], "exception");
 }
 
 TEST(task_group, can_be_added_to_by_its_tasks) {
@@ -152,25 +140,23 @@ TEST(task_group, can_be_added_to_by_its_tasks) {
   }(sum));
 }
 
-TEST(task_group, throws_the_first_exception_and_stops_the_others) {
-  run([]() -> task<> {
-    int stopped = 0;
-    std::string what;
-    task_group g(co_await this_coro::environment);
-    g.start(sleeps(stopped));
-    g.start(ends_by("first"));
-    g.start(ends_by("second"));
-    try {
-      co_await g.co_join();
-    } catch (std::runtime_error const& e) {
-      what = e.what();
-    }
-    EXPECT_EQ(what, "first");
-    EXPECT_EQ(stopped, 1);
-    g.start(sleeps(stopped)); // a group that was stopped stays so
+TASK_TEST(task_group, throws_the_first_exception_and_stops_the_others) {
+  int stopped = 0;
+  std::string what;
+  task_group g(co_await this_coro::environment);
+  g.start(sleeps(stopped));
+  g.start(ends_by("first"));
+  g.start(ends_by("second"));
+  try {
     co_await g.co_join();
-    EXPECT_EQ(stopped, 2);
-  }());
+  } catch (std::runtime_error const& e) {
+    what = e.what();
+  }
+  EXPECT_EQ(what, "first");
+  EXPECT_EQ(stopped, 1);
+  g.start(sleeps(stopped)); // a group that was stopped stays so
+  co_await g.co_join();
+  EXPECT_EQ(stopped, 2);
 }
 
 TEST(task_group, stops_its_tasks_when_it_is_asked_to) {
@@ -197,29 +183,27 @@ TEST(task_group, stops_its_tasks_when_it_is_asked_to) {
 }
 
 // A task that joins has a stop token of its own: not the group's.
-TEST(task_group, is_stopped_through_who_joins_it) {
-  run([]() -> task<> {
-    int stopped = 0;
-    bool ended = false;
-    auto ends_slowly = [](bool& e) -> task<> {
-      (void)co_await co_sleep(1h);
-      for (int i = 0; i != 3; ++i) (void)co_await co_no_op(); // refused, for it was asked to stop
-      e = true;
-    };
-    task_group g(co_await this_coro::environment);
-    for (int i = 0; i != 3; ++i) g.start(sleeps(stopped));
-    g.start(ends_slowly(ended));
-    auto const begin = std::chrono::steady_clock::now();
-    result<void> const r = co_await timeout(20ms, g.co_join());
-    EXPECT_EQ(r.error(), condition::timed_out);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, 10min);
-    EXPECT_EQ(stopped, 3);
-    EXPECT_TRUE(ended) << "co_join() waits for all";
-    EXPECT_EQ(g.running(), 0u);
-    g.start(sleeps(stopped)); // it stays stopped
-    EXPECT_FALSE((co_await g.co_join()).error()) << "nobody asked who joins now to stop";
-    EXPECT_EQ(stopped, 4);
-  }());
+TASK_TEST(task_group, is_stopped_through_who_joins_it) {
+  int stopped = 0;
+  bool ended = false;
+  auto ends_slowly = [](bool& e) -> task<> {
+    (void)co_await co_sleep(1h);
+    for (int i = 0; i != 3; ++i) (void)co_await co_no_op(); // refused, for it was asked to stop
+    e = true;
+  };
+  task_group g(co_await this_coro::environment);
+  for (int i = 0; i != 3; ++i) g.start(sleeps(stopped));
+  g.start(ends_slowly(ended));
+  auto const begin = std::chrono::steady_clock::now();
+  result<void> const r = co_await timeout(20ms, g.co_join());
+  EXPECT_EQ(r.error(), condition::timed_out);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10min);
+  EXPECT_EQ(stopped, 3);
+  EXPECT_TRUE(ended) << "co_join() waits for all";
+  EXPECT_EQ(g.running(), 0u);
+  g.start(sleeps(stopped)); // it stays stopped
+  EXPECT_FALSE((co_await g.co_join()).error()) << "nobody asked who joins now to stop";
+  EXPECT_EQ(stopped, 4);
 }
 
 // Awaits co_join(), and asks the group to stop when all of its tasks have ended and the coroutine is about to
@@ -241,23 +225,21 @@ struct asks_last {
   }
 };
 
-TEST(task_group, asked_to_stop_when_all_have_ended_is_stopped_by_the_time_it_is_joined) {
-  run([]() -> task<> {
-    int sum = 0;
-    int stopped = 0;
-    task_group g(co_await this_coro::environment);
-    g.start(adds(sum, 1));
-    bool first = false;
-    (void)co_await asks_last(g, first);
-    EXPECT_EQ(sum, 1);
-    EXPECT_TRUE(first);
-    EXPECT_TRUE(g.get_stop_token().stop_requested());
-    EXPECT_EQ(g.running(), 0u);
-    EXPECT_FALSE(g.request_stop());
-    g.start(sleeps(stopped)); // it stays stopped
-    co_await g.co_join();
-    EXPECT_EQ(stopped, 1);
-  }());
+TASK_TEST(task_group, asked_to_stop_when_all_have_ended_is_stopped_by_the_time_it_is_joined) {
+  int sum = 0;
+  int stopped = 0;
+  task_group g(co_await this_coro::environment);
+  g.start(adds(sum, 1));
+  bool first = false;
+  (void)co_await asks_last(g, first);
+  EXPECT_EQ(sum, 1);
+  EXPECT_TRUE(first);
+  EXPECT_TRUE(g.get_stop_token().stop_requested());
+  EXPECT_EQ(g.running(), 0u);
+  EXPECT_FALSE(g.request_stop());
+  g.start(sleeps(stopped)); // it stays stopped
+  co_await g.co_join();
+  EXPECT_EQ(stopped, 1);
 }
 
 // The request and the end of the last task meet at every moment.
@@ -291,41 +273,35 @@ TEST(task_group, loses_no_request_of_another_thread_to_the_end_of_its_tasks) {
   other.join();
 }
 
-TEST(task_group, that_is_joined_in_time_is_not_stopped) {
-  run([]() -> task<> {
-    int sum = 0;
-    task_group g(co_await this_coro::environment);
-    for (int i = 1; i <= 3; ++i) g.start(adds(sum, i));
-    result<void> const r = co_await timeout(1h, g.co_join());
-    EXPECT_TRUE(r.has_value());
-    EXPECT_EQ(sum, 6);
-    EXPECT_FALSE(g.get_stop_token().stop_requested());
-  }());
+TASK_TEST(task_group, that_is_joined_in_time_is_not_stopped) {
+  int sum = 0;
+  task_group g(co_await this_coro::environment);
+  for (int i = 1; i <= 3; ++i) g.start(adds(sum, i));
+  result<void> const r = co_await timeout(1h, g.co_join());
+  EXPECT_TRUE(r.has_value());
+  EXPECT_EQ(sum, 6);
+  EXPECT_FALSE(g.get_stop_token().stop_requested());
 }
 
-TEST(task_group, joined_with_the_stop_requested_is_stopped_at_once) {
-  run([]() -> task<> {
-    int stopped = 0;
-    task_group g(co_await this_coro::environment);
-    g.start(sleeps(stopped));
-    result<void> const r = co_await timeout(0s, g.co_join());
-    EXPECT_EQ(r.error(), condition::timed_out);
-    EXPECT_EQ(stopped, 1);
-    result<void> const nothing_to_wait_for = co_await timeout(0s, g.co_join());
-    EXPECT_TRUE(nothing_to_wait_for.has_value());
-  }());
+TASK_TEST(task_group, joined_with_the_stop_requested_is_stopped_at_once) {
+  int stopped = 0;
+  task_group g(co_await this_coro::environment);
+  g.start(sleeps(stopped));
+  result<void> const r = co_await timeout(0s, g.co_join());
+  EXPECT_EQ(r.error(), condition::timed_out);
+  EXPECT_EQ(stopped, 1);
+  result<void> const nothing_to_wait_for = co_await timeout(0s, g.co_join());
+  EXPECT_TRUE(nothing_to_wait_for.has_value());
 }
 
-TEST(task_group, loses_to_what_succeeds_before_it_is_joined) {
-  run([]() -> task<> {
-    int stopped = 0;
-    task_group g(co_await this_coro::environment);
-    g.start(sleeps(stopped));
-    auto const r = co_await when_any(g.co_join(), co_sleep(1ms));
-    EXPECT_EQ(r.index, 1u);
-    EXPECT_EQ(std::get<0>(r.outcomes)->error(), condition::canceled);
-    EXPECT_EQ(stopped, 1);
-  }());
+TASK_TEST(task_group, loses_to_what_succeeds_before_it_is_joined) {
+  int stopped = 0;
+  task_group g(co_await this_coro::environment);
+  g.start(sleeps(stopped));
+  auto const r = co_await when_any(g.co_join(), co_sleep(1ms));
+  EXPECT_EQ(r.index, 1u);
+  EXPECT_EQ(std::get<0>(r.outcomes)->error(), condition::canceled);
+  EXPECT_EQ(stopped, 1);
 }
 
 TEST(task_group, says_that_who_joined_it_was_stopped) {

@@ -5,12 +5,6 @@
 #include "support/test.hpp"
 #include "support/work.hpp"
 
-#include <unio/multiplexer.hpp>
-#include <unio/pipe_handle.hpp>
-#include <unio/run.hpp>
-#include <unio/task_group.hpp>
-#include <unio/when.hpp>
-
 namespace {
 
 using namespace test;
@@ -22,71 +16,61 @@ task<int> throws_when_stopped() {
 }
 std::uint64_t started() { return this_thread::multiplexer().counters().started; }
 
-TEST(timeout, yields_the_value_of_what_ends_in_time) {
-  run([]() -> task<> {
-    auto const me = std::this_thread::get_id();
-    result<int> const r = co_await timeout(1h, later(3));
-    EXPECT_EQ(r.value(), 3);
-    EXPECT_EQ(std::this_thread::get_id(), me);
-    result<void> const nothing = co_await timeout(1h, []() -> task<> { (co_await co_no_op()).value(); }());
-    EXPECT_TRUE(nothing.has_value());
-    int x = 4;
-    auto refer = [](int& i) -> task<int&> { co_return i; };
-    result<int*> const p = co_await timeout(1h, refer(x));
-    EXPECT_EQ(p.value(), &x);
-  }());
+TASK_TEST(timeout, yields_the_value_of_what_ends_in_time) {
+  auto const me = std::this_thread::get_id();
+  result<int> const r = co_await timeout(1h, later(3));
+  EXPECT_EQ(r.value(), 3);
+  EXPECT_EQ(std::this_thread::get_id(), me);
+  result<void> const nothing = co_await timeout(1h, []() -> task<> { (co_await co_no_op()).value(); }());
+  EXPECT_TRUE(nothing.has_value());
+  int x = 4;
+  auto refer = [](int& i) -> task<int&> { co_return i; };
+  result<int*> const p = co_await timeout(1h, refer(x));
+  EXPECT_EQ(p.value(), &x);
 }
 
-TEST(timeout, without_end_never_passes) {
-  run([]() -> task<> {
-    result<int> const r = co_await timeout(deadline::none(), later(3));
-    EXPECT_EQ(r.value(), 3);
-  }());
+TASK_TEST(timeout, without_end_never_passes) {
+  result<int> const r = co_await timeout(deadline::none(), later(3));
+  EXPECT_EQ(r.value(), 3);
 }
 
-TEST(timeout, of_what_never_suspends_starts_no_timer) {
-  run([]() -> task<> {
-    (co_await co_no_op()).value(); // from here on run() has started what it needs itself
+TASK_TEST(timeout, of_what_never_suspends_starts_no_timer) {
+  (co_await co_no_op()).value(); // from here on run() has started what it needs itself
+  auto const before = started();
+  for (int i = 0; i != 100; ++i) EXPECT_EQ((co_await timeout(1h, ready(i))).value(), i);
+  EXPECT_EQ(started(), before);
+  (void)co_await timeout(1h, later(1));
+  EXPECT_EQ(started(), before + 2); // the wait, and the bound
+}
+
+TASK_TEST(timeout, makes_a_result_timed_out) {
+  auto const me = std::this_thread::get_id();
+  io_result<void> const r = co_await timeout(1ms, sleeps());
+  EXPECT_EQ(r.error(), condition::timed_out);
+  EXPECT_EQ(std::this_thread::get_id(), me);
+  io_result<void> const direct = co_await timeout(1ms, co_sleep(1h));
+  EXPECT_EQ(direct.error(), condition::timed_out);
+  result<int> const thrown = co_await timeout(1ms, throws_when_stopped());
+  EXPECT_EQ(thrown.error(), condition::timed_out);
+}
+
+TASK_TEST(timeout, of_zero_or_in_the_past_begins_with_the_stop_requested) {
+  for (deadline const d : {deadline::zero(), deadline(-1s), deadline(std::chrono::steady_clock::now() - 1s),
+                           deadline(std::chrono::system_clock::now() - 1s)}) {
+    bool requested = false;
+    auto look = [](bool& r) -> task<result<int>> {
+      stop_token const s = co_await this_coro::stop_token;
+      r = s.stop_requested();
+      co_return 5;
+    };
     auto const before = started();
-    for (int i = 0; i != 100; ++i) EXPECT_EQ((co_await timeout(1h, ready(i))).value(), i);
+    result<int> const r = co_await timeout(d, look(requested));
+    EXPECT_TRUE(requested);
+    EXPECT_EQ(r.value(), 5); // a value beats the timer
+    io_result<void> const s = co_await timeout(d, sleeps());
+    EXPECT_EQ(s.error(), condition::timed_out);
     EXPECT_EQ(started(), before);
-    (void)co_await timeout(1h, later(1));
-    EXPECT_EQ(started(), before + 2); // the wait, and the bound
-  }());
-}
-
-TEST(timeout, makes_a_result_timed_out) {
-  run([]() -> task<> {
-    auto const me = std::this_thread::get_id();
-    io_result<void> const r = co_await timeout(1ms, sleeps());
-    EXPECT_EQ(r.error(), condition::timed_out);
-    EXPECT_EQ(std::this_thread::get_id(), me);
-    io_result<void> const direct = co_await timeout(1ms, co_sleep(1h));
-    EXPECT_EQ(direct.error(), condition::timed_out);
-    result<int> const thrown = co_await timeout(1ms, throws_when_stopped());
-    EXPECT_EQ(thrown.error(), condition::timed_out);
-  }());
-}
-
-TEST(timeout, of_zero_or_in_the_past_begins_with_the_stop_requested) {
-  run([]() -> task<> {
-    for (deadline const d : {deadline::zero(), deadline(-1s), deadline(std::chrono::steady_clock::now() - 1s),
-                             deadline(std::chrono::system_clock::now() - 1s)}) {
-      bool requested = false;
-      auto look = [](bool& r) -> task<result<int>> {
-        stop_token const s = co_await this_coro::stop_token;
-        r = s.stop_requested();
-        co_return 5;
-      };
-      auto const before = started();
-      result<int> const r = co_await timeout(d, look(requested));
-      EXPECT_TRUE(requested);
-      EXPECT_EQ(r.value(), 5); // a value beats the timer
-      io_result<void> const s = co_await timeout(d, sleeps());
-      EXPECT_EQ(s.error(), condition::timed_out);
-      EXPECT_EQ(started(), before);
-    }
-  }());
+  }
 }
 
 task<> ends_when_stopped() { (void)co_await co_sleep(1h); }
@@ -97,96 +81,86 @@ task<> catches_the_stop() {
   }
 }
 
-TEST(timeout, of_a_task_that_swallows_its_cancellation_is_timed_out) {
-  run([]() -> task<> {
-    for (deadline const d : {deadline(1ms), deadline::zero()}) {
-      EXPECT_EQ((co_await timeout(d, ends_when_stopped())).error(), condition::timed_out);
-      EXPECT_EQ((co_await timeout(d, catches_the_stop())).error(), condition::timed_out);
-    }
-    // A stop of someone else's is no timeout; the task has ended as it wanted to.
-    stop_source stop;
-    auto bounded = []() -> task<bool> { co_return (co_await timeout(1h, ends_when_stopped())).has_value(); };
-    auto stops = [](stop_source& s) -> task<> {
-      (co_await co_no_op()).value();
-      s.request_stop();
-    };
-    environment mine = co_await this_coro::environment;
-    mine.stop = stop.get_token();
-    bool ended_well = false;
-    {
-      task_group group(mine);
-      group.start(bounded(), [&](task_outcome<bool> const& o) { ended_well = o.value(); });
-      co_await stops(stop);
-      co_await group.co_join();
-    }
-    EXPECT_TRUE(ended_well);
-  }());
+TASK_TEST(timeout, of_a_task_that_swallows_its_cancellation_is_timed_out) {
+  for (deadline const d : {deadline(1ms), deadline::zero()}) {
+    EXPECT_EQ((co_await timeout(d, ends_when_stopped())).error(), condition::timed_out);
+    EXPECT_EQ((co_await timeout(d, catches_the_stop())).error(), condition::timed_out);
+  }
+  // A stop of someone else's is no timeout; the task has ended as it wanted to.
+  stop_source stop;
+  auto bounded = []() -> task<bool> { co_return (co_await timeout(1h, ends_when_stopped())).has_value(); };
+  auto stops = [](stop_source& s) -> task<> {
+    (co_await co_no_op()).value();
+    s.request_stop();
+  };
+  environment mine = co_await this_coro::environment;
+  mine.stop = stop.get_token();
+  bool ended_well = false;
+  {
+    task_group group(mine);
+    group.start(bounded(), [&](task_outcome<bool> const& o) { ended_well = o.value(); });
+    co_await stops(stop);
+    co_await group.co_join();
+  }
+  EXPECT_TRUE(ended_well);
 }
 
-TEST(timeout, of_a_value_that_came_although_it_was_late_is_that_value) {
-  run([]() -> task<> {
-    auto succeeds = []() -> task<result<void>> {
-      (void)co_await co_sleep(1h);
-      co_return result<void>();
-    };
-    auto counts = []() -> task<int> {
-      (void)co_await co_sleep(1h);
-      co_return 3;
-    };
-    EXPECT_TRUE((co_await timeout(1ms, succeeds())).has_value());
-    EXPECT_EQ((co_await timeout(1ms, counts())).value(), 3);
-  }());
+TASK_TEST(timeout, of_a_value_that_came_although_it_was_late_is_that_value) {
+  auto succeeds = []() -> task<result<void>> {
+    (void)co_await co_sleep(1h);
+    co_return result<void>();
+  };
+  auto counts = []() -> task<int> {
+    (void)co_await co_sleep(1h);
+    co_return 3;
+  };
+  EXPECT_TRUE((co_await timeout(1ms, succeeds())).has_value());
+  EXPECT_EQ((co_await timeout(1ms, counts())).value(), 3);
 }
 
-TEST(timeout, of_a_task_that_fails_after_its_stop_fails) {
-  run([]() -> task<> {
-    bool thrown = false;
-    auto fails = []() -> task<> {
-      (void)co_await co_sleep(1h);
-      throw std::runtime_error("x");
-    };
-    try {
-      (void)co_await timeout(1ms, fails());
-    } catch (std::runtime_error const&) {
-      thrown = true;
-    }
-    EXPECT_TRUE(thrown);
-  }());
+TASK_TEST(timeout, of_a_task_that_fails_after_its_stop_fails) {
+  bool thrown = false;
+  auto fails = []() -> task<> {
+    (void)co_await co_sleep(1h);
+    throw std::runtime_error("x");
+  };
+  try {
+    (void)co_await timeout(1ms, fails());
+  } catch (std::runtime_error const&) {
+    thrown = true;
+  }
+  EXPECT_TRUE(thrown);
 }
 
-TEST(timeout, lets_other_exceptions_through) {
-  run([]() -> task<> {
-    bool thrown = false;
-    auto fails = []() -> task<int> {
-      (co_await co_no_op()).value();
-      throw std::runtime_error("x");
-      co_return 0;
-    };
-    try {
-      (void)co_await timeout(1h, fails());
-    } catch (std::runtime_error const&) {
-      thrown = true;
-    }
-    EXPECT_TRUE(thrown);
-  }());
+TASK_TEST(timeout, lets_other_exceptions_through) {
+  bool thrown = false;
+  auto fails = []() -> task<int> {
+    (co_await co_no_op()).value();
+    throw std::runtime_error("x");
+    co_return 0;
+  };
+  try {
+    (void)co_await timeout(1h, fails());
+  } catch (std::runtime_error const&) {
+    thrown = true;
+  }
+  EXPECT_TRUE(thrown);
 }
 
-TEST(timeout, nested_says_whose_bound_it_was) {
-  run([]() -> task<> {
-    // The inner one's: the outer one's child has a value, an error.
-    io_result<void> const inner = co_await timeout(1h, timeout(1ms, sleeps()));
-    EXPECT_EQ(inner.error(), condition::timed_out);
-    // The outer one's: to the inner one it is a stop.
-    std::error_code seen;
-    auto watch = [](std::error_code& e) -> task<io_result<void>> {
-      auto const r = co_await timeout(1h, sleeps());
-      e = r.error();
-      co_return r;
-    };
-    io_result<void> const outer = co_await timeout(1ms, watch(seen));
-    EXPECT_EQ(outer.error(), condition::timed_out);
-    EXPECT_EQ(seen, condition::canceled);
-  }());
+TASK_TEST(timeout, nested_says_whose_bound_it_was) {
+  // The inner one's: the outer one's child has a value, an error.
+  io_result<void> const inner = co_await timeout(1h, timeout(1ms, sleeps()));
+  EXPECT_EQ(inner.error(), condition::timed_out);
+  // The outer one's: to the inner one it is a stop.
+  std::error_code seen;
+  auto watch = [](std::error_code& e) -> task<io_result<void>> {
+    auto const r = co_await timeout(1h, sleeps());
+    e = r.error();
+    co_return r;
+  };
+  io_result<void> const outer = co_await timeout(1ms, watch(seen));
+  EXPECT_EQ(outer.error(), condition::timed_out);
+  EXPECT_EQ(seen, condition::canceled);
 }
 
 TEST(timeout, that_is_stopped_from_outside_is_no_timeout) {
@@ -221,16 +195,14 @@ TEST(timeout, returns_the_bytes_that_came_in_time) {
   }(reader, writer));
 }
 
-TEST(timeout, keeps_the_bytes_of_a_composed_operation_that_it_stopped) {
-  run([]() -> task<> {
-    auto half = []() -> task<io_result<void>> {
-      auto const r = co_await co_sleep(1h);
-      co_return io_result<void>(r.error(), 5);
-    };
-    io_result<void> const r = co_await timeout(1ms, half());
-    EXPECT_EQ(r.error(), condition::timed_out);
-    EXPECT_EQ(r.bytes_transferred(), 5u);
-  }());
+TASK_TEST(timeout, keeps_the_bytes_of_a_composed_operation_that_it_stopped) {
+  auto half = []() -> task<io_result<void>> {
+    auto const r = co_await co_sleep(1h);
+    co_return io_result<void>(r.error(), 5);
+  };
+  io_result<void> const r = co_await timeout(1ms, half());
+  EXPECT_EQ(r.error(), condition::timed_out);
+  EXPECT_EQ(r.bytes_transferred(), 5u);
 }
 
 TEST(timeout, that_is_destroyed_takes_its_timer_along) {
@@ -298,14 +270,12 @@ TEST(timeout, races_with_stops_from_another_thread) {
   }
 }
 
-TEST(co_sleep, waits_for_a_span_and_for_a_moment) {
-  run([]() -> task<> {
-    EXPECT_TRUE((co_await co_sleep(1us)).has_value());
-    auto const t = std::chrono::steady_clock::now() + 1ms;
-    EXPECT_TRUE((co_await co_sleep(t)).has_value());
-    EXPECT_GE(std::chrono::steady_clock::now(), t);
-    EXPECT_TRUE((co_await co_sleep(0s)).has_value());
-  }());
+TASK_TEST(co_sleep, waits_for_a_span_and_for_a_moment) {
+  EXPECT_TRUE((co_await co_sleep(1us)).has_value());
+  auto const t = std::chrono::steady_clock::now() + 1ms;
+  EXPECT_TRUE((co_await co_sleep(t)).has_value());
+  EXPECT_GE(std::chrono::steady_clock::now(), t);
+  EXPECT_TRUE((co_await co_sleep(0s)).has_value());
 }
 
 } // namespace

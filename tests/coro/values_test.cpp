@@ -1,9 +1,8 @@
 // Values that are themselves errors, results or anything, carried by all that carries values: none is taken
 // for a failure.
 
+#include "support/tasks.hpp"
 #include "support/test.hpp"
-
-#include <unio/unio.hpp>
 
 #include <any>
 #include <expected>
@@ -91,29 +90,25 @@ TYPED_TEST(values, of_several_tasks_arrive) {
 }
 
 // A std::expected is no result: it may be made of an error and hold a value.
-TEST(timeout, of_an_expected_that_came_too_late_never_invents_a_value) {
-  run([]() -> task<> {
-    auto waits = []() -> task<std::expected<bool, std::error_code>> {
-      io_result<void> const r = co_await co_sleep(1h);
-      if (!r.has_value()) co_return std::unexpected(r.error());
-      co_return true;
-    };
-    result<std::expected<bool, std::error_code>> const r = co_await timeout(1ms, waits());
-    EXPECT_TRUE(r.has_value());
-    EXPECT_FALSE(r->has_value()) << "nothing was waited for to its end";
-  }());
+TASK_TEST(timeout, of_an_expected_that_came_too_late_never_invents_a_value) {
+  auto waits = []() -> task<std::expected<bool, std::error_code>> {
+    io_result<void> const r = co_await co_sleep(1h);
+    if (!r.has_value()) co_return std::unexpected(r.error());
+    co_return true;
+  };
+  result<std::expected<bool, std::error_code>> const r = co_await timeout(1ms, waits());
+  EXPECT_TRUE(r.has_value());
+  EXPECT_FALSE(r->has_value()) << "nothing was waited for to its end";
 }
 
-TEST(timeout, of_a_result_of_an_error_is_timed_out) {
-  run([]() -> task<> {
-    auto waits = []() -> task<result<std::error_code>> {
-      io_result<void> const r = co_await co_sleep(1h);
-      co_return r.error();
-    };
-    result<std::error_code> const r = co_await timeout(1ms, waits());
-    EXPECT_FALSE(r.has_value());
-    EXPECT_EQ(r.error(), condition::timed_out);
-  }());
+TASK_TEST(timeout, of_a_result_of_an_error_is_timed_out) {
+  auto waits = []() -> task<result<std::error_code>> {
+    io_result<void> const r = co_await co_sleep(1h);
+    co_return r.error();
+  };
+  result<std::error_code> const r = co_await timeout(1ms, waits());
+  EXPECT_FALSE(r.has_value());
+  EXPECT_EQ(r.error(), condition::timed_out);
 }
 
 } // namespace

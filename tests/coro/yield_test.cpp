@@ -3,16 +3,6 @@
 #include "coro/waiting.hpp"
 #include "support/test.hpp"
 
-#include <unio/buffered_stream.hpp>
-#include <unio/channel.hpp>
-#include <unio/pipe_handle.hpp>
-#include <unio/strand.hpp>
-#include <unio/sync.hpp>
-#include <unio/task.hpp>
-#include <unio/task_group.hpp>
-#include <unio/thread_pool.hpp>
-#include <unio/when.hpp>
-
 #include <unistd.h>
 
 namespace {

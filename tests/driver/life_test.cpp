@@ -10,8 +10,6 @@
 #include "sys/calls.hpp"
 #include "sys/kernel_abi.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;

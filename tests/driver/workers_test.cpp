@@ -7,8 +7,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <pthread.h>
 
 #include <random>

@@ -10,7 +10,6 @@
 #include <unio/fs/compare.hpp>
 #include <unio/fs/copy.hpp>
 #include <unio/fs/reduce.hpp>
-#include <unio/run.hpp>
 
 #include <sys/mount.h>
 #include <sys/xattr.h>

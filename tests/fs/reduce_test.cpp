@@ -7,7 +7,6 @@
 #include "support/test.hpp"
 
 #include <unio/fs/reduce.hpp>
-#include <unio/run.hpp>
 
 #include <linux/fs.h>
 #include <sys/ioctl.h>

@@ -7,8 +7,6 @@
 
 #include <unio/fs/reduce.hpp>
 #include <unio/fs/walk.hpp>
-#include <unio/run.hpp>
-#include <unio/when.hpp>
 
 #include <sys/mman.h>
 #include <sys/mount.h>

@@ -9,7 +9,6 @@
 #include "support/test.hpp"
 
 #include <unio/adopt.hpp>
-#include <unio/unio.hpp>
 
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>

@@ -9,8 +9,6 @@
 #include "support/test.hpp"
 #include "support/texts.hpp"
 
-#include <unio/unio.hpp>
-
 #include <sstream>
 
 namespace {
@@ -114,7 +112,7 @@ struct notes {
       to->error = r.error();
       return;
     }
-    to->texts.push_back(text_in(*r));
+    to->texts.push_back(text_of(*r));
     if (to->keeps) to->kept.push_back(std::move(*r));
   }
   void set_done() noexcept { ++to->dones; }
@@ -175,7 +173,7 @@ TEST_P(receiving, those_that_wait_for_a_buffer_get_it_in_the_order_of_arrival) {
   std::vector<std::string> order;
   struct in_order {
     std::vector<std::string>* to;
-    void set_value(unio::io_result<lent_buffer>&& r) noexcept { to->push_back(text_in(*r)); }
+    void set_value(unio::io_result<lent_buffer>&& r) noexcept { to->push_back(text_of(*r)); }
     static void set_done() noexcept {}
   };
   std::vector<unio::anonymous_pipe> pipes;
@@ -227,7 +225,7 @@ TEST_P(receiving, a_buffer_that_is_on_its_way_to_what_is_cancelled_is_not_lost) 
     EXPECT_EQ(two.texts, std::vector<std::string>{"second"});
     EXPECT_EQ(pool.lent(), 0u);
     // The bytes of the first are still there.
-    EXPECT_EQ(text_in(p.reader.receive(pool).value()), "first");
+    EXPECT_EQ(text_of(p.reader.receive(pool).value()), "first");
   }
 }
 
@@ -296,7 +294,7 @@ TEST_P(receiving, of_one_byte_at_a_time_loses_nothing) {
     for (;;) {
       auto r = co_await s.co_receive(from, 10s);
       if (!r.has_value() || !*r) co_return got;
-      got += text_in(*r);
+      got += text_of(*r);
     }
   };
   ASSERT_TRUE(pair.second.shutdown(unio::socket_handle::side::send).has_value());
@@ -366,7 +364,7 @@ TEST_P(receiving, after_its_pool_has_ended_is_an_error) {
   test::expect_ended_once(late);
   EXPECT_EQ(late.error, std::errc::bad_address);
   buffer_pool another(2, 64); // what has ended is not in its way
-  EXPECT_EQ(text_in(other.first.receive(another).value()), "abc");
+  EXPECT_EQ(text_of(other.first.receive(another).value()), "abc");
 }
 
 // An operation that was about to wait when another thread ended the pool: no buffer will ever come home.
@@ -401,9 +399,9 @@ TEST(receive, blocking_calls_wait_for_a_buffer_in_their_turn) {
   EXPECT_EQ(p.reader.try_receive(pool).error(), condition::would_block);
   EXPECT_EQ(p.reader.try_receive_for(pool, 5ms).error(), condition::timed_out);
   std::string first, second;
-  std::thread a([&] { first = text_in(p.reader.receive(pool, 20s).value()); });
+  std::thread a([&] { first = text_of(p.reader.receive(pool, 20s).value()); });
   while (pool.waits() != 2) std::this_thread::sleep_for(1ms);
-  std::thread b([&] { second = text_in(other.reader.receive(pool, 20s).value()); });
+  std::thread b([&] { second = text_of(other.reader.receive(pool, 20s).value()); });
   while (pool.waits() != 3) std::this_thread::sleep_for(1ms);
   held.reset();
   a.join();

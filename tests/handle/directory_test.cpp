@@ -8,8 +8,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;
@@ -32,8 +30,7 @@ std::multiset<std::string> all_names(directory_handle& d, std::size_t bytes = 64
   }
 }
 
-TEST(directory, is_opened_or_made_as_it_is_told) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory, is_opened_or_made_as_it_is_told) {
   directory.write("file", "");
   auto const open = [&](char const* name, creation c) {
     return directory_handle::directory(directory.handle(), name, c).error().value();
@@ -53,8 +50,7 @@ TEST(directory, is_opened_or_made_as_it_is_told) {
   EXPECT_EQ(directory.count(), 3);
 }
 
-TEST(directory, is_close_on_exec_and_an_anchor) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory, is_close_on_exec_and_an_anchor) {
   directory.write("a", "four");
   directory_handle const d = directory_handle::directory(directory.path()).value();
   EXPECT_EQ(d.kind(), unio::handle_kind::directory);
@@ -63,8 +59,7 @@ TEST(directory, is_close_on_exec_and_an_anchor) {
   EXPECT_EQ(d.current_path().value(), directory.path());
 }
 
-TEST(directory, that_was_just_made_is_opened_through_no_link_in_its_place) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory, that_was_just_made_is_opened_through_no_link_in_its_place) {
   std::filesystem::create_directory(directory / "elsewhere");
   std::string const made = directory / "a";
   static char const* path;
@@ -146,8 +141,7 @@ TEST_P(directory_listing_on, of_a_directory_that_was_removed_is_an_error_or_empt
 
 UNIO_ON_EACH_FILESYSTEM(directory_listing_on);
 
-TEST(directory_listing, needs_room_for_one_name) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory_listing, needs_room_for_one_name) {
   directory_handle d = directory_handle::directory(directory.handle(), ".").value();
   std::array<std::byte, unio::largest_directory_record> memory;
   EXPECT_EQ(d.read(unio::mutable_buffer(memory.data(), memory.size() - 1)).error().value(), EINVAL);
@@ -157,8 +151,7 @@ TEST(directory_listing, needs_room_for_one_name) {
   EXPECT_EQ(closed.read(buffer()).error().value(), EBADF);
 }
 
-TEST(directory_listing, leaves_out_what_the_filter_does_not_want) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory_listing, leaves_out_what_the_filter_does_not_want) {
   for (int i = 0; i != 1000; ++i) directory.write(std::to_string(i), "");
   directory_handle d = directory_handle::directory(directory.handle(), ".").value();
   int asked = 0;
@@ -185,8 +178,7 @@ TEST(directory_listing, leaves_out_what_the_filter_does_not_want) {
   EXPECT_TRUE(none->empty() && none->at_end());
 }
 
-TEST(directory_listing, goes_on_where_the_last_read_ended_also_after_an_error) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory_listing, goes_on_where_the_last_read_ended_also_after_an_error) {
   for (int i = 0; i != 100; ++i) directory.write(std::to_string(i), "");
   directory_handle d = directory_handle::directory(directory.handle(), ".").value();
   std::array<std::byte, 1024> memory;
@@ -210,8 +202,7 @@ TEST(directory_listing, goes_on_where_the_last_read_ended_also_after_an_error) {
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), 100U);
 }
 
-TEST(directory_listing, without_kinds_says_that_it_does_not_know_them) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory_listing, without_kinds_says_that_it_does_not_know_them) {
   directory.write("a", "");
   directory_handle d = directory_handle::directory(directory.handle(), ".").value();
   test::failing_calls calls;
@@ -233,8 +224,7 @@ TEST(directory_listing, without_kinds_says_that_it_does_not_know_them) {
   EXPECT_EQ(unio::known_of(e), unio::stat_fields::inode);
 }
 
-TEST(directory_handle, clones_have_positions_of_their_own) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory_handle, clones_have_positions_of_their_own) {
   for (int i = 0; i != 50; ++i) directory.write(std::to_string(i), "");
   directory_handle d = directory_handle::directory(directory.handle(), ".").value();
   std::array<std::byte, 600> memory;
@@ -245,8 +235,7 @@ TEST(directory_handle, clones_have_positions_of_their_own) {
   EXPECT_EQ(directory_handle().clone().error().value(), EBADF);
 }
 
-TEST(directory_handle, says_when_there_is_no_descriptor_left) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory_handle, says_when_there_is_no_descriptor_left) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   int const next = ::dup(0);
@@ -259,8 +248,7 @@ TEST(directory_handle, says_when_there_is_no_descriptor_left) {
   EXPECT_EQ(error, EMFILE);
 }
 
-TEST(directory_handle, makes_its_names_durable) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory_handle, makes_its_names_durable) {
   test::failing_calls calls;
   for (std::string const& driver : test::available_drivers()) {
     auto const m = test::make_multiplexer(driver.c_str()).value();
@@ -277,8 +265,7 @@ TEST(directory_handle, makes_its_names_durable) {
 }
 
 // Whatever is made and removed meanwhile: what is there all the time is listed.
-TEST(directory_listing, while_others_change_the_directory_has_what_stays) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(directory_listing, while_others_change_the_directory_has_what_stays) {
   for (int i = 0; i != 200; ++i) directory.write("stays-" + std::to_string(i), "");
   std::atomic<bool> stop = false;
   std::thread changing([&] {

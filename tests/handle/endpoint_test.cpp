@@ -3,8 +3,6 @@
 #include "support/posix.hpp"
 #include "support/test.hpp"
 
-#include <unio/endpoint.hpp>
-
 namespace {
 
 using namespace test;

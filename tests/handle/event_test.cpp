@@ -3,8 +3,6 @@
 #include "support/calls.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <unistd.h>
 
 namespace {

@@ -10,8 +10,6 @@
 #include "support/test.hpp"
 #include "support/work.hpp"
 
-#include <unio/unio.hpp>
-
 #include <sys/file.h>
 
 namespace {

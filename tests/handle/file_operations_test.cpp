@@ -9,8 +9,6 @@
 #include "support/test.hpp"
 #include "sys/ofd_lock.hpp"
 
-#include <unio/unio.hpp>
-
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 

@@ -9,8 +9,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <linux/io_uring.h>
 
 namespace {
@@ -27,8 +25,7 @@ ino_t inode(unio::handle const& h) {
 
 int status_flags(unio::handle const& h) { return ::fcntl(h.native_handle(), F_GETFL); }
 
-TEST(file, opens_what_exists) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, opens_what_exists) {
   directory.write("a", "four");
   file_handle const f = file_handle::file(directory.handle(), "a").value();
   EXPECT_EQ(f.kind(), unio::handle_kind::file);
@@ -36,8 +33,7 @@ TEST(file, opens_what_exists) {
   EXPECT_EQ(f.current_path().value(), directory / "a");
 }
 
-TEST(file, creates_only_as_it_is_told) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, creates_only_as_it_is_told) {
   auto const open = [&](char const* name, creation c) {
     return file_handle::file(directory.handle(), name, mode::write, c).error().value();
   };
@@ -55,8 +51,7 @@ TEST(file, creates_only_as_it_is_told) {
   EXPECT_EQ(directory.count(), 2);
 }
 
-TEST(file, refuses_wishes_that_contradict_each_other) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, refuses_wishes_that_contradict_each_other) {
   directory.write("a", "text");
   auto const open = [&](mode m, creation c) {
     return file_handle::file(directory.handle(), "a", m, c).error().value();
@@ -67,16 +62,14 @@ TEST(file, refuses_wishes_that_contradict_each_other) {
   EXPECT_EQ(directory.read("a"), "text");
 }
 
-TEST(file, opens_for_attributes_without_touching_the_file) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, opens_for_attributes_without_touching_the_file) {
   directory.write("a", "four");
   file_handle f = file_handle::file(directory.handle(), "a", mode::attributes).value();
   EXPECT_EQ(f.maximum_extent().value(), 4U);
   EXPECT_EQ(f.truncate(0).error().value(), EBADF);
 }
 
-TEST(file, tells_the_kernel_about_mode_and_caching) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, tells_the_kernel_about_mode_and_caching) {
   auto const flags = [&](mode m, caching k) {
     return status_flags(file_handle::file(directory.handle(), "a", m, creation::if_needed, k).value());
   };
@@ -89,16 +82,14 @@ TEST(file, tells_the_kernel_about_mode_and_caching) {
   EXPECT_EQ(flags(mode::write, caching::temporary) & (O_SYNC | O_DIRECT), 0);
 }
 
-TEST(file, does_not_wait_for_the_other_end_of_a_named_pipe) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, does_not_wait_for_the_other_end_of_a_named_pipe) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
   auto const before = std::chrono::steady_clock::now();
   (void)file_handle::file(directory.handle(), "fifo");
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
 }
 
-TEST(file, knows_a_named_pipe_and_a_terminal_from_a_file) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, knows_a_named_pipe_and_a_terminal_from_a_file) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
   directory.write("a", "");
   auto const kind = [&](char const* name, mode m) {
@@ -116,8 +107,7 @@ TEST(file, knows_a_named_pipe_and_a_terminal_from_a_file) {
 
 // A ring takes O_NONBLOCK for the filesystem's word that it never waits, and then waits for it in the
 // caller's thread.
-TEST(file, is_not_nonblocking_unless_it_is_no_regular_file) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, is_not_nonblocking_unless_it_is_no_regular_file) {
   directory.write("a", "");
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
   for (std::string const& driver : test::available_drivers()) {
@@ -139,8 +129,7 @@ TEST(file, is_not_nonblocking_unless_it_is_no_regular_file) {
   }
 }
 
-TEST(file, that_was_adopted_nonblocking_is_given_to_a_thread_of_the_kernels) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, that_was_adopted_nonblocking_is_given_to_a_thread_of_the_kernels) {
   directory.write("a", "");
   for (int const flags : {0, O_NONBLOCK}) {
     unio::io_handle f = unio::io_handle::adopt(::open((directory / "a").c_str(), O_RDWR | flags)).value();
@@ -158,8 +147,7 @@ TEST(file, that_was_adopted_nonblocking_is_given_to_a_thread_of_the_kernels) {
 }
 
 // A file with a lease, say: nothing tells when its holder has given it back.
-TEST(file, that_cannot_be_read_or_opened_just_now_is_tried_again) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, that_cannot_be_read_or_opened_just_now_is_tried_again) {
   directory.write("a", "four");
   {
     test::failing_calls failing;
@@ -189,8 +177,7 @@ TEST(file, that_cannot_be_read_or_opened_just_now_is_tried_again) {
   }
 }
 
-TEST(file_always_new, replaces_the_inode_and_leaves_the_old_one_to_who_has_it) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file_always_new, replaces_the_inode_and_leaves_the_old_one_to_who_has_it) {
   directory.write("a", "old");
   file_handle const old = file_handle::file(directory.handle(), "a").value();
   file_handle const fresh =
@@ -202,8 +189,7 @@ TEST(file_always_new, replaces_the_inode_and_leaves_the_old_one_to_who_has_it) {
   EXPECT_EQ(directory.count(), 1);
 }
 
-TEST(file_always_new, creates_what_does_not_exist) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file_always_new, creates_what_does_not_exist) {
   file_handle const f =
       file_handle::file({}, directory / "a", mode::write, creation::always_new, caching::safety_barriers)
           .value();
@@ -211,8 +197,7 @@ TEST(file_always_new, creates_what_does_not_exist) {
   EXPECT_EQ(directory.count(), 1);
 }
 
-TEST(file_always_new, leaves_nothing_behind_when_it_fails) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file_always_new, leaves_nothing_behind_when_it_fails) {
   std::filesystem::create_directory(directory / "inner");
   auto const open = [&](char const* name) {
     return file_handle::file(directory.handle(), name, mode::write, creation::always_new).error().value();
@@ -232,8 +217,7 @@ TEST(file_always_new, leaves_nothing_behind_when_it_fails) {
   EXPECT_EQ(directory.count(), 1);
 }
 
-TEST(file_always_new, tries_another_name_when_one_is_taken) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file_always_new, tries_another_name_when_one_is_taken) {
   static int calls_left;
   calls_left = 2;
   test::replaced_calls calls;
@@ -245,8 +229,7 @@ TEST(file_always_new, tries_another_name_when_one_is_taken) {
   EXPECT_EQ(calls_left, -1);
 }
 
-TEST(file, retries_what_a_signal_interrupted) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, retries_what_a_signal_interrupted) {
   directory.write("a", "text");
   static int interruptions;
   interruptions = 3;
@@ -258,8 +241,7 @@ TEST(file, retries_what_a_signal_interrupted) {
   EXPECT_TRUE(file_handle::file(directory.handle(), "a"));
 }
 
-TEST(file, takes_an_interrupted_close_for_a_close) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, takes_an_interrupted_close_for_a_close) {
   file_handle f = file_handle::temp_inode(directory.handle()).value();
   test::replaced_calls calls;
   calls->close = [](int fd) noexcept -> std::int64_t {
@@ -269,8 +251,7 @@ TEST(file, takes_an_interrupted_close_for_a_close) {
   EXPECT_TRUE(f.close());
 }
 
-TEST(file, reports_what_close_says_and_is_closed_all_the_same) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, reports_what_close_says_and_is_closed_all_the_same) {
   file_handle f = file_handle::temp_inode(directory.handle()).value();
   test::replaced_calls calls;
   calls->close = [](int fd) noexcept -> std::int64_t {
@@ -281,8 +262,7 @@ TEST(file, reports_what_close_says_and_is_closed_all_the_same) {
   EXPECT_FALSE(f.is_open());
 }
 
-TEST(file, with_safety_barriers_is_made_durable_at_creation_and_before_it_is_closed) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, with_safety_barriers_is_made_durable_at_creation_and_before_it_is_closed) {
   static int barriers;
   barriers = 0;
   test::replaced_calls calls;
@@ -307,8 +287,7 @@ TEST(file, with_safety_barriers_is_made_durable_at_creation_and_before_it_is_clo
   EXPECT_EQ(directory.count(), 1);
 }
 
-TEST(temp_file, has_a_name_until_it_is_closed) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(temp_file, has_a_name_until_it_is_closed) {
   file_handle f = file_handle::temp_file(directory.handle(), "prefix-").value();
   EXPECT_EQ(directory.count(), 1);
   EXPECT_TRUE(f.current_path().value().starts_with(directory / "prefix-"));
@@ -316,23 +295,20 @@ TEST(temp_file, has_a_name_until_it_is_closed) {
   EXPECT_EQ(directory.count(), 0);
 }
 
-TEST(temp_file, is_removed_under_the_name_it_was_renamed_to) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(temp_file, is_removed_under_the_name_it_was_renamed_to) {
   file_handle f = file_handle::temp_file(directory.handle()).value();
   std::filesystem::rename(f.current_path().value(), directory / "other");
   EXPECT_TRUE(f.close());
   EXPECT_EQ(directory.count(), 0);
 }
 
-TEST(temp_file, does_not_mind_if_it_was_removed_already) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(temp_file, does_not_mind_if_it_was_removed_already) {
   file_handle f = file_handle::temp_file(directory.handle()).value();
   std::filesystem::remove(f.current_path().value());
   EXPECT_TRUE(f.close());
 }
 
-TEST(temp_file, is_removed_once_however_it_is_moved) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(temp_file, is_removed_once_however_it_is_moved) {
   {
     file_handle a = file_handle::temp_file(directory.handle()).value();
     file_handle b = std::move(a);
@@ -345,8 +321,7 @@ TEST(temp_file, is_removed_once_however_it_is_moved) {
   EXPECT_EQ(directory.count(), 0);
 }
 
-TEST(temp_file, closed_as_an_operation_is_removed_too) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(temp_file, closed_as_an_operation_is_removed_too) {
   file_handle f = file_handle::temp_file(directory.handle()).value();
   {
     auto const closing = std::move(f).co_close();
@@ -355,8 +330,7 @@ TEST(temp_file, closed_as_an_operation_is_removed_too) {
   EXPECT_EQ(directory.count(), 0);
 }
 
-TEST(temp_file, is_readable_by_its_owner_only) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(temp_file, is_readable_by_its_owner_only) {
   struct stat s{};
   file_handle const f = file_handle::temp_file(directory.handle()).value();
   ASSERT_EQ(::fstat(f.native_handle(), &s), 0);
@@ -370,8 +344,7 @@ TEST(temp_file, is_made_in_the_directory_for_temporary_files_by_default) {
 }
 
 // A directory in which others can remove and replace its file is passed over, as by path_handle::temporary.
-TEST(temp_file, is_not_made_where_others_can_replace_it) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(temp_file, is_not_made_where_others_can_replace_it) {
   ASSERT_EQ(::chmod(directory.path().c_str(), 0777), 0);
   test::environment_variable const wanted("TMPDIR", directory.path().c_str());
   file_handle const f = file_handle::temp_file().value();
@@ -380,22 +353,19 @@ TEST(temp_file, is_not_made_where_others_can_replace_it) {
   EXPECT_EQ(directory.count(), 0);
 }
 
-TEST(temp_file, refuses_a_prefix_that_leads_elsewhere) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(temp_file, refuses_a_prefix_that_leads_elsewhere) {
   EXPECT_EQ(file_handle::temp_file(directory.handle(), "../a").error().value(), EINVAL);
   EXPECT_EQ(file_handle::temp_file(directory.handle(), std::string(300, 'a')).error().value(), ENAMETOOLONG);
 }
 
-TEST(temp_inode, has_no_name) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(temp_inode, has_no_name) {
   file_handle f = file_handle::temp_inode(directory.handle()).value();
   EXPECT_EQ(directory.count(), 0);
   EXPECT_EQ(f.truncate(5).value(), 5U);
   EXPECT_EQ(f.unlink().error().value(), ENOENT);
 }
 
-TEST(temp_inode, is_made_with_a_name_for_a_moment_where_the_filesystem_needs_one) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(temp_inode, is_made_with_a_name_for_a_moment_where_the_filesystem_needs_one) {
   test::replaced_calls calls;
   calls->openat = [](int dir, char const* path, int flags, unsigned permissions) noexcept -> std::int64_t {
     if ((flags & O_TMPFILE) == O_TMPFILE) return -EOPNOTSUPP;
@@ -405,8 +375,7 @@ TEST(temp_inode, is_made_with_a_name_for_a_moment_where_the_filesystem_needs_one
   EXPECT_EQ(directory.count(), 0);
 }
 
-TEST(uniquely_named_file, stays) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(uniquely_named_file, stays) {
   {
     EXPECT_TRUE(file_handle::uniquely_named_file(directory.handle(), "kept-"));
   }
@@ -416,8 +385,7 @@ TEST(uniquely_named_file, stays) {
   EXPECT_EQ(directory.count(), 2);
 }
 
-TEST(file, truncates_and_extends_with_zeros) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, truncates_and_extends_with_zeros) {
   directory.write("a", "12345678");
   file_handle f = file_handle::file(directory.handle(), "a", mode::write).value();
   EXPECT_EQ(f.truncate(3).value(), 3U);
@@ -455,8 +423,7 @@ TEST(file, writes_zeros_where_the_filesystem_cannot_punch_holes) {
   zero_in_the_middle_and_past_the_end();
 }
 
-TEST(file, does_not_append_zeros_instead_of_writing_them) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, does_not_append_zeros_instead_of_writing_them) {
   directory.write("a", "text");
   file_handle f = file_handle::file(directory.handle(), "a", mode::append).value();
   test::replaced_calls calls;
@@ -467,8 +434,7 @@ TEST(file, does_not_append_zeros_instead_of_writing_them) {
   EXPECT_EQ(directory.read("a"), "text");
 }
 
-TEST(file, knows_where_it_is_after_it_was_renamed) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, knows_where_it_is_after_it_was_renamed) {
   directory.write("a", "");
   file_handle f = file_handle::file(directory.handle(), "a").value();
   std::filesystem::rename(directory / "a", directory / "b");
@@ -477,8 +443,7 @@ TEST(file, knows_where_it_is_after_it_was_renamed) {
   EXPECT_EQ(f.current_path().value(), (directory / "b") + " (deleted)");
 }
 
-TEST(file, unlinks_the_name_it_has_now) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, unlinks_the_name_it_has_now) {
   directory.write("a", "");
   file_handle f = file_handle::file(directory.handle(), "a").value();
   std::filesystem::rename(directory / "a", directory / "b");
@@ -488,8 +453,7 @@ TEST(file, unlinks_the_name_it_has_now) {
   EXPECT_EQ(directory.count(), 1);
 }
 
-TEST(file, does_not_unlink_another_file_that_took_its_name) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, does_not_unlink_another_file_that_took_its_name) {
   directory.write("a", "");
   file_handle f = file_handle::file(directory.handle(), "a").value();
   std::filesystem::remove(directory / "a");
@@ -500,16 +464,14 @@ TEST(file, does_not_unlink_another_file_that_took_its_name) {
   EXPECT_EQ(directory.count(), 2);
 }
 
-TEST(file, unlinks_a_file_whose_name_looks_deleted) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, unlinks_a_file_whose_name_looks_deleted) {
   directory.write("a (deleted)", "");
   file_handle f = file_handle::file(directory.handle(), "a (deleted)").value();
   EXPECT_TRUE(f.unlink());
   EXPECT_EQ(directory.count(), 0);
 }
 
-TEST(file, is_unlinked_when_closed_if_the_flag_says_so) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, is_unlinked_when_closed_if_the_flag_says_so) {
   {
     file_handle const f = file_handle::file(directory.handle(), "a", mode::write, creation::if_needed,
                                             caching::all, flag::unlink_on_close)
@@ -519,8 +481,7 @@ TEST(file, is_unlinked_when_closed_if_the_flag_says_so) {
   EXPECT_EQ(directory.count(), 0);
 }
 
-TEST(file, clones_share_the_position) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, clones_share_the_position) {
   directory.write("a", "abcdef");
   file_handle const f = file_handle::file(directory.handle(), "a").value();
   file_handle const clone = f.clone().value();
@@ -530,8 +491,7 @@ TEST(file, clones_share_the_position) {
   EXPECT_EQ(c, 'b');
 }
 
-TEST(file, reads_and_writes_at_offsets) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, reads_and_writes_at_offsets) {
   file_handle f = file_handle::file(directory.handle(), "a", mode::write, creation::if_needed).value();
   EXPECT_EQ(f.write({"hello", 2}).value().bytes(), 5U);
   char memory[5];
@@ -541,8 +501,7 @@ TEST(file, reads_and_writes_at_offsets) {
   EXPECT_EQ(f.read({memory, 100}).value().bytes(), 0U);
 }
 
-TEST(file, opened_as_an_operation_is_the_same_file) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, opened_as_an_operation_is_the_same_file) {
   directory.write("a", "four");
   unio::async_open opening(directory.handle(), "a");
   opening.run_blocking();
@@ -551,8 +510,7 @@ TEST(file, opened_as_an_operation_is_the_same_file) {
   EXPECT_EQ(r->maximum_extent().value(), 4U);
 }
 
-TEST(file, reports_that_no_descriptor_is_left) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(file, reports_that_no_descriptor_is_left) {
   directory.write("a", "");
   test::replaced_calls calls;
   calls->openat = [](int, char const*, int, unsigned) noexcept -> std::int64_t { return -EMFILE; };

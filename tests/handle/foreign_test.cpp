@@ -7,7 +7,6 @@
 #include "support/test.hpp"
 
 #include <unio/foreign_handle.hpp>
-#include <unio/unio.hpp>
 
 #include <arpa/inet.h>
 #include <linux/netlink.h>

@@ -11,7 +11,6 @@
 #include "support/test.hpp"
 
 #include <unio/map_handle.hpp>
-#include <unio/unio.hpp>
 
 #include <linux/futex.h>
 

@@ -7,8 +7,6 @@
 #include "support/test.hpp"
 #include "sys/descriptors.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;
@@ -95,8 +93,7 @@ TEST(handle, clones_onto_the_same_open_description) {
   EXPECT_EQ(::read(pipe.reader.native_handle(), &c, 1), 1);
 }
 
-TEST(handle, opens_nothing_that_a_started_program_would_inherit) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(handle, opens_nothing_that_a_started_program_would_inherit) {
   auto const expect = [](unio::handle const& h) {
     EXPECT_GT(h.native_handle(), 2);
     EXPECT_TRUE(is_close_on_exec(h.native_handle()));
@@ -116,8 +113,7 @@ TEST(handle, opens_nothing_that_a_started_program_would_inherit) {
   expect(directory.handle());
 }
 
-TEST(handle, is_never_0_1_or_2_even_if_those_are_free) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(handle, is_never_0_1_or_2_even_if_those_are_free) {
   directory.write("file", "text");
   test::expect_in_child([&] {
     for (int fd = 0; fd < 3; ++fd) ::close(fd);
@@ -160,8 +156,7 @@ TEST(adopt, takes_a_pipe_and_makes_it_nonblocking_and_close_on_exec) {
   ::close(fds[1]);
 }
 
-TEST(adopt, knows_files_from_sockets_and_sockets_that_listen) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(adopt, knows_files_from_sockets_and_sockets_that_listen) {
   int const file = ::open((directory / "file").c_str(), O_RDWR | O_CREAT, 0600);
   unio::result<io_handle> const adopted_file = io_handle::adopt(file);
   EXPECT_EQ(adopted_file.value().kind(), handle_kind::file);

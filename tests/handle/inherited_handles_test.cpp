@@ -8,8 +8,6 @@
 #include "support/posix.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;

@@ -8,8 +8,6 @@
 #include "support/texts.hpp"
 #include "sys/multishot.hpp"
 
-#include <unio/unio.hpp>
-
 #include <linux/io_uring.h>
 
 #include <random>
@@ -33,7 +31,7 @@ struct notes_buffers {
     if (!r.has_value()) {
       to->error = r.error();
     } else {
-      to->text += text_in(*r);
+      to->text += text_of(*r);
       ++to->values;
       to->on_value(std::move(*r));
     }
@@ -157,7 +155,7 @@ TEST_P(lent_rings, a_stop_loses_no_byte) {
     for (;;) {
       auto got = p.reader.try_receive(pool);
       if (!got.has_value()) break;
-      rest += text_in(*got);
+      rest += text_of(*got);
     }
     EXPECT_EQ(t.text + rest, sent);
     EXPECT_EQ(pool.lent(), 0u);
@@ -287,7 +285,7 @@ TEST_P(lent_rings, pools_come_and_go_while_a_ring_lives) {
     run_until([&] { return t.values == 1; });
     op.reset();
     pool.reset();
-    EXPECT_EQ(text_in(kept), "some text"); // ASan looks
+    EXPECT_EQ(text_of(kept), "some text"); // ASan looks
   }
 }
 

@@ -6,7 +6,6 @@
 #include "support/test.hpp"
 
 #include <unio/listening_datagram_handle.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 

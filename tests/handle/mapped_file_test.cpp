@@ -6,8 +6,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;
@@ -22,8 +20,7 @@ std::string view_text(mapped_file_handle& f, unio::extent_type offset, std::size
   return n < 0 ? "error" : std::string(text_of(at, n));
 }
 
-TEST(mapped_file, shows_what_is_in_the_file) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, shows_what_is_in_the_file) {
   directory.write("a", "0123456789");
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   EXPECT_EQ(f.kind(), unio::handle_kind::mapped_file);
@@ -32,8 +29,7 @@ TEST(mapped_file, shows_what_is_in_the_file) {
   EXPECT_EQ(view_text(f, 3, 4), "3456");
 }
 
-TEST(mapped_file, read_is_a_view_each_time_that_it_is_started) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, read_is_a_view_each_time_that_it_is_started) {
   directory.write("a", "0123456789");
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   char memory[4] = {};
@@ -50,8 +46,7 @@ TEST(mapped_file, read_is_a_view_each_time_that_it_is_started) {
   EXPECT_EQ(memory[0], '\0');
 }
 
-TEST(mapped_file, view_ends_where_the_file_ends) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, view_ends_where_the_file_ends) {
   directory.write("a", "0123456789");
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   EXPECT_EQ(view_text(f, 8, 100), "89");
@@ -61,8 +56,7 @@ TEST(mapped_file, view_ends_where_the_file_ends) {
   EXPECT_EQ(view_text(f, 2, static_cast<std::size_t>(-1)), "23456789");
 }
 
-TEST(mapped_file, view_without_an_offset_goes_on_where_the_last_one_ended) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, view_without_an_offset_goes_on_where_the_last_one_ended) {
   directory.write("a", "0123456789");
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   EXPECT_EQ(view_text(f, unio::no_offset, 4), "0123");
@@ -72,8 +66,7 @@ TEST(mapped_file, view_without_an_offset_goes_on_where_the_last_one_ended) {
   EXPECT_EQ(view_text(f, unio::no_offset, 4), "");
 }
 
-TEST(mapped_file, read_returns_the_map_and_not_the_buffer) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, read_returns_the_map_and_not_the_buffer) {
   directory.write("a", "0123456789");
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   char memory[4];
@@ -83,8 +76,7 @@ TEST(mapped_file, read_returns_the_map_and_not_the_buffer) {
   EXPECT_EQ(r.bytes_transferred(), 4U);
 }
 
-TEST(mapped_file, sees_what_is_written_through_the_handle) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, sees_what_is_written_through_the_handle) {
   mapped_file_handle f =
       mapped_file_handle::mapped_file(directory.handle(), "a", mode::write, creation::if_needed).value();
   EXPECT_EQ(f.address(), nullptr);
@@ -93,8 +85,7 @@ TEST(mapped_file, sees_what_is_written_through_the_handle) {
   EXPECT_NE(f.address(), nullptr);
 }
 
-TEST(mapped_file, grows_in_place_within_its_reservation) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, grows_in_place_within_its_reservation) {
   directory.write("a", "start");
   mapped_file_handle f =
       mapped_file_handle::mapped_file(directory.handle(), "a", mode::write, creation::open_existing, 64 << 20)
@@ -105,8 +96,7 @@ TEST(mapped_file, grows_in_place_within_its_reservation) {
   EXPECT_EQ(view_text(f, (64 << 20) - 2, 9), std::string(2, '\0'));
 }
 
-TEST(mapped_file, grows_beyond_its_reservation_by_moving) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, grows_beyond_its_reservation_by_moving) {
   directory.write("a", "start");
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a", mode::write).value();
   EXPECT_EQ(f.truncate(100 << 20).value(), 100U << 20);
@@ -115,8 +105,7 @@ TEST(mapped_file, grows_beyond_its_reservation_by_moving) {
   EXPECT_EQ(view_text(f, (100 << 20) - 1, 5), std::string(1, '\0'));
 }
 
-TEST(mapped_file, takes_in_that_others_made_the_file_longer) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, takes_in_that_others_made_the_file_longer) {
   directory.write("a", "start");
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   std::filesystem::resize_file(directory / "a", 10 << 20);
@@ -125,8 +114,7 @@ TEST(mapped_file, takes_in_that_others_made_the_file_longer) {
   EXPECT_EQ(f.length(), 10U << 20);
 }
 
-TEST(mapped_file, takes_in_that_others_made_the_file_shorter) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, takes_in_that_others_made_the_file_shorter) {
   directory.write("a", std::string(10'000, 'x'));
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   std::filesystem::resize_file(directory / "a", 3);
@@ -134,8 +122,7 @@ TEST(mapped_file, takes_in_that_others_made_the_file_shorter) {
   EXPECT_EQ(view_text(f, 0, 100), "xxx");
 }
 
-TEST(mapped_file, read_copy_survives_that_another_process_truncates_the_file) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, read_copy_survives_that_another_process_truncates_the_file) {
   directory.write("a", std::string(100'000, 'x'));
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   ASSERT_EQ(test::in_child([&] { return ::truncate((directory / "a").c_str(), 5); }), 0);
@@ -147,8 +134,7 @@ TEST(mapped_file, read_copy_survives_that_another_process_truncates_the_file) {
   EXPECT_EQ(f.read_copy({memory, 50'000}).value().bytes(), 0U);
 }
 
-TEST(mapped_file, read_copy_fills_all_buffers_and_keeps_its_position) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, read_copy_fills_all_buffers_and_keeps_its_position) {
   directory.write("a", "0123456789");
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   char a[3];
@@ -161,8 +147,7 @@ TEST(mapped_file, read_copy_fills_all_buffers_and_keeps_its_position) {
   EXPECT_EQ(f.read_copy({a, unio::extent_type{1} << 63}).error().value(), EINVAL);
 }
 
-TEST(mapped_file, refuses_what_cannot_be_mapped) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, refuses_what_cannot_be_mapped) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(mapped_file_handle::mapped_file(directory.handle(), "fifo").error().value(), ENODEV);
   EXPECT_EQ(mapped_file_handle::mapped_file(directory.handle(), "a").error().value(), ENOENT);
@@ -177,8 +162,7 @@ TEST(mapped_file, refuses_what_cannot_be_mapped) {
             ENOMEM);
 }
 
-TEST(mapped_file, moves_its_map) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, moves_its_map) {
   directory.write("a", "text");
   mapped_file_handle a = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   std::byte* const at = a.address();
@@ -193,8 +177,7 @@ TEST(mapped_file, moves_its_map) {
   EXPECT_TRUE(a.close());
 }
 
-TEST(mapped_file, clones_as_a_plain_file) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(mapped_file, clones_as_a_plain_file) {
   directory.write("a", "text");
   mapped_file_handle const f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   EXPECT_EQ(f.clone().value().kind(), unio::handle_kind::file);

@@ -8,8 +8,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
@@ -158,8 +156,7 @@ TEST(metadata, of_pipes_sockets_and_devices_is_known_too) {
   EXPECT_EQ(closed.unique_id().error().value(), EBADF);
 }
 
-TEST(metadata, of_many_names_is_empty_where_one_has_failed) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(metadata, of_many_names_is_empty_where_one_has_failed) {
   directory.write("a", "");
   unio::stat_of_name all[] = {{.name = "a"}, {.name = "missing"}};
   all[1].value = unio::stat(directory.handle(), "a").value(); // of an earlier call
@@ -171,8 +168,7 @@ TEST(metadata, of_many_names_is_empty_where_one_has_failed) {
   EXPECT_EQ(all[1].value.inode, 0U);
 }
 
-TEST(metadata, cuts_times_that_it_cannot_hold) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(metadata, cuts_times_that_it_cannot_hold) {
   directory.write("a", "");
   test::failing_calls calls;
   calls.answer<&unio::sys::table::statx>(
@@ -187,8 +183,7 @@ TEST(metadata, cuts_times_that_it_cannot_hold) {
   EXPECT_EQ(m.accessed, unio::file_time::min());
 }
 
-TEST(metadata, that_cannot_be_set_says_why_and_stops_there) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(metadata, that_cannot_be_set_says_why_and_stops_there) {
   directory.write("a", "");
   unio::file_handle f = unio::file(directory.handle(), "a").value();
   metadata_change const all{.permissions = 0600, .owner = ::geteuid(), .modified = metadata_change::now};

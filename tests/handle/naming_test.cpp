@@ -7,8 +7,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <linux/fs.h>
 
 namespace {
@@ -164,8 +162,7 @@ TEST_P(naming_on, does_not_touch_what_took_the_name) {
 
 UNIO_ON_EACH_FILESYSTEM(naming_on);
 
-TEST(naming, emulates_what_a_filesystem_without_flags_cannot) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(naming, emulates_what_a_filesystem_without_flags_cannot) {
   unio::path_handle const& in = directory.handle();
   test::failing_calls calls;
   calls.answer<&table::renameat>([](int from_dir, char const* from, int to_dir, char const* to,
@@ -241,8 +238,7 @@ TEST(naming, refuses_names_that_no_system_takes) {
 }
 
 // Each call of an operation that makes several fails once with each error.
-TEST(naming, that_fails_half_way_says_why_and_leaks_nothing) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(naming, that_fails_half_way_says_why_and_leaks_nothing) {
   unio::path_handle const& in = directory.handle();
   directory.write("a", "text");
   file_handle f = unio::file(in, "a").value();
@@ -288,8 +284,7 @@ TEST(naming, that_fails_half_way_says_why_and_leaks_nothing) {
 }
 
 // Somebody renames directories above it all the time: it is this file that is renamed and removed, or none.
-TEST(naming, of_what_is_open_under_an_attack_never_hits_another_file) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(naming, of_what_is_open_under_an_attack_never_hits_another_file) {
   std::filesystem::create_directory(directory / "real");
   std::filesystem::create_directory(directory / "decoy");
   directory.write("decoy/victim", "precious");

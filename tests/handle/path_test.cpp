@@ -3,8 +3,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/file_handle.hpp>
-
 namespace {
 
 using namespace test;
@@ -38,8 +36,7 @@ TEST(path, is_refused_if_it_is_over_4095_bytes) {
   EXPECT_EQ(path_view(text + "b").check(), -ENAMETOOLONG);
 }
 
-TEST(path_handle, opens_a_directory) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(path_handle, opens_a_directory) {
   unio::result<path_handle> const opened = path_handle::path(directory.path());
   ASSERT_TRUE(opened);
   EXPECT_TRUE(opened->is_open());
@@ -47,15 +44,13 @@ TEST(path_handle, opens_a_directory) {
   EXPECT_EQ(opened->current_path().value(), directory.path());
 }
 
-TEST(path_handle, resolves_relative_to_another) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(path_handle, resolves_relative_to_another) {
   std::filesystem::create_directory(directory / "inner");
   EXPECT_EQ(path_handle::path(directory.handle(), "inner").value().current_path().value(),
             directory / "inner");
 }
 
-TEST(path_handle, refuses_what_is_not_a_directory) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(path_handle, refuses_what_is_not_a_directory) {
   directory.write("file", "");
   EXPECT_EQ(path_handle::path(directory.handle(), "file").error().value(), ENOTDIR);
   EXPECT_EQ(path_handle::path(directory.handle(), "nothing").error().value(), ENOENT);

@@ -4,8 +4,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;
@@ -28,8 +26,7 @@ TEST(pipe, says_and_changes_how_much_it_holds) {
   EXPECT_EQ(pipe.reader.capacity(std::size_t{1} << 40).error().value(), EINVAL);
 }
 
-TEST(named_pipe, is_created_and_opened_for_reading) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(named_pipe, is_created_and_opened_for_reading) {
   pipe_handle const reader = pipe_handle::create(directory.handle(), "fifo", mode::read, 0640).value();
   EXPECT_EQ(reader.kind(), unio::handle_kind::named_pipe);
   struct stat s{};
@@ -38,8 +35,7 @@ TEST(named_pipe, is_created_and_opened_for_reading) {
   EXPECT_EQ(pipe_handle::create(directory.handle(), "fifo").error().value(), EEXIST);
 }
 
-TEST(named_pipe, carries_bytes_from_its_writer_to_its_reader) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(named_pipe, carries_bytes_from_its_writer_to_its_reader) {
   pipe_handle const reader = pipe_handle::create(directory.handle(), "fifo").value();
   pipe_handle const writer = pipe_handle::open(directory.handle(), "fifo", mode::write).value();
   EXPECT_EQ(writer.kind(), unio::handle_kind::pipe);
@@ -48,8 +44,7 @@ TEST(named_pipe, carries_bytes_from_its_writer_to_its_reader) {
   EXPECT_EQ(::read(reader.native_handle(), &c, 1), 1);
 }
 
-TEST(named_pipe, cannot_be_opened_for_writing_while_nobody_reads) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(named_pipe, cannot_be_opened_for_writing_while_nobody_reads) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(pipe_handle::open(directory.handle(), "fifo", mode::write).error().value(), ENXIO);
   auto const before = std::chrono::steady_clock::now();
@@ -58,8 +53,7 @@ TEST(named_pipe, cannot_be_opened_for_writing_while_nobody_reads) {
   EXPECT_GE(std::chrono::steady_clock::now() - before, 20ms);
 }
 
-TEST(named_pipe, waits_for_a_reader_until_the_deadline) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(named_pipe, waits_for_a_reader_until_the_deadline) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
   std::thread late([&] {
     std::this_thread::sleep_for(30ms);
@@ -70,14 +64,12 @@ TEST(named_pipe, waits_for_a_reader_until_the_deadline) {
   late.join();
 }
 
-TEST(named_pipe, is_removed_if_it_could_not_be_opened) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(named_pipe, is_removed_if_it_could_not_be_opened) {
   EXPECT_EQ(pipe_handle::create(directory.handle(), "fifo", mode::write).error().value(), ENXIO);
   EXPECT_EQ(directory.count(), 0);
 }
 
-TEST(named_pipe, is_refused_if_it_is_not_one) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(named_pipe, is_refused_if_it_is_not_one) {
   directory.write("file", "text");
   EXPECT_EQ(pipe_handle::open(directory.handle(), "file").error().value(), EINVAL);
   EXPECT_EQ(pipe_handle::open(directory.handle(), "nothing").error().value(), ENOENT);
@@ -85,8 +77,7 @@ TEST(named_pipe, is_refused_if_it_is_not_one) {
   EXPECT_EQ(pipe_handle::open(directory.handle(), std::string("a\0b", 3)).error(), unio::error::embedded_nul);
 }
 
-TEST(named_pipe, gets_a_random_name) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(named_pipe, gets_a_random_name) {
   pipe_handle const a = pipe_handle::random(directory.handle(), "p-").value();
   pipe_handle const b = pipe_handle::random(directory.handle(), "p-").value();
   EXPECT_EQ(directory.count(), 2);
@@ -94,8 +85,7 @@ TEST(named_pipe, gets_a_random_name) {
   EXPECT_NE(a.current_path().value(), b.current_path().value());
 }
 
-TEST(named_pipe, read_waits_for_the_first_writer_and_ends_with_the_last) {
-  test::temporary_directory const directory;
+DIRECTORY_TEST(named_pipe, read_waits_for_the_first_writer_and_ends_with_the_last) {
   pipe_handle reader = pipe_handle::create(directory.handle(), "fifo").value();
   char memory[8];
   EXPECT_EQ(reader.try_read(memory).error(), unio::condition::would_block);

@@ -14,7 +14,6 @@
 
 #include <unio/process_handle.hpp>
 #include <unio/terminate.hpp>
-#include <unio/unio.hpp>
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -162,10 +161,8 @@ TEST_F(process, is_moved_with_its_handle) {
 // ---- streams ---------------------------------------------------------------------------------------------
 
 TEST_F(process, is_written_to_and_read_from) {
-  launch_options o;
-  o.input = child_stream::pipe();
-  o.output = child_stream::pipe();
-  o.error = child_stream::pipe();
+  launch_options o{
+      .input = child_stream::pipe(), .output = child_stream::pipe(), .error = child_stream::pipe()};
   launched_process p =
       process_handle::launch("sh", {"-c", "read x; echo \"got $x\"; echo wrong >&2; exit 7"}, o).value();
   ASSERT_TRUE(p.input.write(unio::const_buffer(std::string_view("a line\n"))).has_value());
@@ -175,9 +172,7 @@ TEST_F(process, is_written_to_and_read_from) {
 }
 
 TEST_F(process, sees_the_end_of_its_input) {
-  launch_options o;
-  o.input = child_stream::pipe();
-  o.output = child_stream::pipe();
+  launch_options o{.input = child_stream::pipe(), .output = child_stream::pipe()};
   launched_process p = process_handle::launch("cat", {}, o).value();
   ASSERT_TRUE(p.input.write(unio::const_buffer(std::string_view("hello"))).has_value());
   ASSERT_TRUE(p.input.close());
@@ -186,9 +181,7 @@ TEST_F(process, sees_the_end_of_its_input) {
 }
 
 TEST_F(process, has_blocking_pipes_and_ours_do_not_block) {
-  launch_options o;
-  o.input = child_stream::pipe();
-  o.error = child_stream::pipe();
+  launch_options o{.input = child_stream::pipe(), .error = child_stream::pipe()};
   launched_process p =
       process_handle::launch("sh", {"-c", "grep flags /proc/self/fdinfo/0 >&2; cat >&2"}, o).value();
   EXPECT_EQ(::fcntl(p.input.native_handle(), F_GETFL) & O_NONBLOCK, O_NONBLOCK);
@@ -199,15 +192,11 @@ TEST_F(process, has_blocking_pipes_and_ours_do_not_block) {
 }
 
 TEST_F(process, has_its_error_merged_into_its_output) {
-  launch_options o;
-  o.error = child_stream::merged();
-  EXPECT_EQ(shell("echo a; echo b >&2; echo c", o).output, "a\nb\nc\n");
+  EXPECT_EQ(shell("echo a; echo b >&2; echo c", {.error = child_stream::merged()}).output, "a\nb\nc\n");
 }
 
 TEST_F(process, reads_nothing_and_writes_to_nowhere) {
-  launch_options o;
-  o.input = child_stream::null();
-  o.error = child_stream::null();
+  launch_options o{.input = child_stream::null(), .error = child_stream::null()};
   outcome const r = shell("cat; echo lost >&2; readlink /proc/self/fd/0 /proc/self/fd/2", o);
   EXPECT_EQ(r.output, "/dev/null\n/dev/null\n");
 }
@@ -217,9 +206,7 @@ TEST_F(process, writes_where_another_handle_leads) {
   auto file =
       unio::file_handle::file(d.handle(), "log", unio::handle::mode::write, unio::handle::creation::if_needed)
           .value();
-  launch_options o;
-  o.output = child_stream::to(file);
-  o.error = child_stream::to(file);
+  launch_options o{.output = child_stream::to(file), .error = child_stream::to(file)};
   launched_process p = process_handle::launch("sh", {"-c", "echo out; echo error >&2"}, o).value();
   EXPECT_TRUE(p.process.wait(long_time).value().is_success());
   EXPECT_EQ(d.read("log"), "out\nerror\n");
@@ -240,9 +227,7 @@ TEST_F(process, gets_a_pipe_of_ours_that_blocks) {
 }
 
 TEST_F(process, that_closes_its_output_lives_on) {
-  launch_options o;
-  o.input = child_stream::pipe();
-  o.output = child_stream::pipe();
+  launch_options o{.input = child_stream::pipe(), .output = child_stream::pipe()};
   launched_process p = process_handle::launch("sh", {"-c", "exec >&-; read x; exit 5"}, o).value();
   EXPECT_EQ(read_all(p.output), "");
   EXPECT_EQ(p.process.try_wait().error(), unio::condition::would_block);
@@ -256,8 +241,7 @@ TEST_F(process, begins_with_all_three_streams_where_this_one_has_none) {
     ::close(0);
     ::close(1);
     ::close(2);
-    launch_options o;
-    o.working_directory = d.path();
+    launch_options o{.working_directory = d.path()};
     auto p = process_handle::launch("sh",
                                     {"-c",
                                      "readlink /proc/self/fd/0 /proc/self/fd/1 > seen; test -e "
@@ -282,9 +266,7 @@ TEST_F(process, has_no_descriptor_that_it_was_not_given) {
   int const leaked = ::open("/dev/null", O_RDONLY); // without O_CLOEXEC, as foreign code does
   int const far = ::fcntl(leaked, F_DUPFD, 700);
   unio::anonymous_pipe const p = unio::pipe_handle::anonymous().value();
-  launch_options o;
-  o.input = child_stream::null();
-  o.error = child_stream::null();
+  launch_options o{.input = child_stream::null(), .error = child_stream::null()};
   // ls has its own, for the directory.
   EXPECT_EQ(shell("exec ls /proc/self/fd", o).output, "0\n1\n2\n3\n");
   EXPECT_EQ(::fcntl(leaked, F_GETFD), 0) << "this process's stay as they are";
@@ -299,9 +281,7 @@ TEST_F(process, gets_the_handles_that_are_passed_in_their_order) {
   auto const open = [&](char const* name) { return unio::file_handle::file(d.handle(), name).value(); };
   unio::file_handle const a = open("a"), b = open("b");
   unio::handle const* const both[] = {&b, &a}; // whose numbers may be each other's places
-  launch_options o;
-  o.passed = both;
-  EXPECT_EQ(shell("cat <&3; cat <&4; test -e /proc/self/fd/5 || echo no more", o).output,
+  EXPECT_EQ(shell("cat <&3; cat <&4; test -e /proc/self/fd/5 || echo no more", {.passed = both}).output,
             "from b\nfrom a\nno more\n");
 }
 
@@ -314,8 +294,7 @@ TEST_F(process, gets_handles_whatever_their_numbers_are) {
     unio::file_handle a = unio::file_handle::file(d.handle(), "a").value(); // 4
     unio::file_handle b = unio::file_handle::file(d.handle(), "b").value(); // 5
     unio::handle const* const all[] = {&b, &a, &d.handle()};
-    launch_options o;
-    o.passed = all;
+    launch_options o{.passed = all};
     o.working_base = &d.handle();
     o.output = child_stream::pipe();
     auto p = process_handle::launch(
@@ -329,8 +308,7 @@ TEST_F(process, gets_handles_whatever_their_numbers_are) {
 TEST_F(process, needs_handles_that_are_open_and_not_too_many) {
   launch_step step{};
   unio::handle const closed;
-  launch_options o;
-  o.input = child_stream::to(closed);
+  launch_options o{.input = child_stream::to(closed)};
   EXPECT_EQ(refused("true", step, {}, o).value(), EBADF);
   EXPECT_EQ(step, launch_step::input);
   o = {};
@@ -364,9 +342,7 @@ TEST_F(process, inherits_the_environment_with_changes) {
 }
 
 TEST_F(process, gets_an_environment_of_its_own) {
-  launch_options o;
-  o.inherits_environment = false;
-  o.environment = {"ONLY=this"};
+  launch_options o{.inherits_environment = false, .environment = {"ONLY=this"}};
   o.output = child_stream::pipe();
   launched_process p = process_handle::launch("env", {}, o).value();
   EXPECT_EQ(read_all(p.output), "ONLY=this\n");
@@ -378,8 +354,7 @@ TEST_F(process, gets_an_environment_of_its_own) {
 TEST_F(process, starts_where_it_should) {
   test::temporary_directory d;
   ASSERT_EQ(::mkdir((d / "below").c_str(), 0700), 0);
-  launch_options o;
-  o.working_directory = d.path();
+  launch_options o{.working_directory = d.path()};
   EXPECT_EQ(shell("pwd -P", o).output, d.path() + "\n");
   o.working_base = &d.handle();
   o.working_directory = {};
@@ -402,9 +377,7 @@ TEST_F(process, is_found_relative_to_a_directory) {
   d.write("script", "#!/bin/sh\necho \"$1 from $(pwd -P)\"\n");
   ASSERT_EQ(::chmod((d / "script").c_str(), 0700), 0);
   ASSERT_EQ(::symlink("/bin/echo", (d / "program").c_str()), 0);
-  launch_options o;
-  o.output = child_stream::pipe();
-  o.working_directory = "/";
+  launch_options o{.output = child_stream::pipe(), .working_directory = "/"};
   launched_process p = process_handle::launch(d.handle(), "program", {"hello"}, o).value();
   EXPECT_EQ(read_all(p.output), "hello\n");
   launched_process q = process_handle::launch(d.handle(), "script", {"hello"}, o).value();
@@ -419,17 +392,14 @@ TEST_F(process, is_found_where_this_process_is_wherever_it_starts) {
   ASSERT_EQ(::symlink("/bin/echo", (d / "program").c_str()), 0);
   test::expect_in_child([&] {
     CHILD_EXPECTS(::chdir(d.path().c_str()) == 0);
-    launch_options o;
-    o.working_directory = "/";
-    auto p = process_handle::launch("./program", {}, o);
+    auto p = process_handle::launch("./program", {}, {.working_directory = "/"});
     CHILD_EXPECTS(p.has_value());
     return CHILD_MEETS(p->process.wait(long_time).value().is_success());
   });
 }
 
 TEST_F(process, gets_the_name_that_it_should_see) {
-  launch_options o;
-  o.name = "another";
+  launch_options o{.name = "another"};
   o.output = child_stream::pipe();
   launched_process p = process_handle::launch("sh", {"-c", "echo $0"}, o).value();
   EXPECT_EQ(read_all(p.output), "another\n");
@@ -438,8 +408,7 @@ TEST_F(process, gets_the_name_that_it_should_see) {
 TEST_F(process, has_a_group_or_a_session_of_its_own) {
   launched_process p = process_handle::launch("sleep", {"100"}).value();
   EXPECT_EQ(::getpgid(p.process.id()), ::getpgid(0));
-  launch_options o;
-  o.group = unio::process_group::own;
+  launch_options o{.group = unio::process_group::own};
   launched_process q = process_handle::launch("sleep", {"100"}, o).value();
   EXPECT_EQ(::getpgid(q.process.id()), q.process.id());
   EXPECT_EQ(::getsid(q.process.id()), ::getsid(0));
@@ -451,8 +420,7 @@ TEST_F(process, has_a_group_or_a_session_of_its_own) {
 }
 
 std::string signals_of_child(char const* which, bool inherits) {
-  launch_options o;
-  o.inherits_signals = inherits;
+  launch_options o{.inherits_signals = inherits};
   // cat has no handlers of its own.
   return shell(std::string("cat /proc/self/status | grep ") + which + " | cut -f2", o).output;
 }
@@ -479,8 +447,7 @@ TEST_F(process, has_no_signal_blocked_or_ignored_unless_it_inherits_that) {
 }
 
 TEST_F(process, dies_with_the_thread_that_launched_it_if_it_should) {
-  launch_options o;
-  o.signal_at_parents_death = SIGKILL;
+  launch_options o{.signal_at_parents_death = SIGKILL};
   process_handle child;
   std::thread([&] { child = std::move(process_handle::launch("sleep", {"100"}, o).value().process); }).join();
   EXPECT_EQ(child.wait(long_time).value(), exit_status::killed(SIGKILL));
@@ -534,8 +501,7 @@ TEST_F(process, refuses_what_is_too_much_for_the_system) {
   EXPECT_EQ(step, launch_step::program);
   std::vector<std::string> const long_one(1, std::string(200'000, 'x')); // MAX_ARG_STRLEN is 128 KiB
   EXPECT_EQ(refused("true", step, long_one).value(), E2BIG);
-  launch_options o;
-  o.output = child_stream::pipe();
+  launch_options o{.output = child_stream::pipe()};
   launched_process p = process_handle::launch("sh", std::vector<std::string>(10'000, "word"), o).value();
   (void)p.process.terminate(long_time);
 }
@@ -546,8 +512,7 @@ TEST_F(process, refuses_text_with_a_nul_in_it) {
   EXPECT_EQ(refused(bad, step), unio::error::embedded_nul);
   EXPECT_EQ(refused("true", step, {bad}), unio::error::embedded_nul);
   EXPECT_EQ(step, launch_step::arguments);
-  launch_options o;
-  o.environment = {bad + "=1"};
+  launch_options o{.environment = {bad + "=1"}};
   EXPECT_EQ(refused("true", step, {}, o), unio::error::embedded_nul);
   o.environment = {"=nothing"};
   EXPECT_EQ(refused("true", step, {}, o).value(), EINVAL);
@@ -557,10 +522,8 @@ TEST_F(process, refuses_text_with_a_nul_in_it) {
 }
 
 launch_options with_everything() {
-  launch_options o;
-  o.input = child_stream::pipe();
-  o.output = child_stream::pipe();
-  o.error = child_stream::pipe();
+  launch_options o{
+      .input = child_stream::pipe(), .output = child_stream::pipe(), .error = child_stream::pipe()};
   return o;
 }
 
@@ -647,9 +610,7 @@ int launch_under_filter(int error, bool close_range_too) {
   if (!forbid_sharing(error, close_range_too)) return 77;
   auto const before = test::count_descriptors();
   (void)::open("/dev/null", O_RDONLY); // leaked
-  launch_options o;
-  o.input = child_stream::null();
-  o.error = child_stream::null();
+  launch_options o{.input = child_stream::null(), .error = child_stream::null()};
   CHILD_EXPECTS(shell("exec ls /proc/self/fd", o).output == "0\n1\n2\n3\n");
   launch_step step{};
   CHILD_EXPECTS(refused("/no/such/program", step).value() == ENOENT && step == launch_step::program);
@@ -677,9 +638,7 @@ TEST_F(process, that_nobody_waits_for_is_removed_when_it_ends) {
   std::vector<int> ids;
   std::vector<unio::pipe_handle> inputs;
   for (int i = 0; i < 20; ++i) {
-    launch_options o;
-    o.input = child_stream::pipe();
-    launched_process p = process_handle::launch("cat", {}, o).value();
+    launched_process p = process_handle::launch("cat", {}, {.input = child_stream::pipe()}).value();
     ids.push_back(p.process.id());
     inputs.push_back(std::move(p.input));
   }
@@ -718,9 +677,7 @@ TEST_F(process, is_launched_by_several_threads_at_once) {
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
       for (int i = 0; i < 25; ++i) {
-        launch_options o;
-        o.input = child_stream::null();
-        o.error = child_stream::null();
+        launch_options o{.input = child_stream::null(), .error = child_stream::null()};
         // Another thread's pipes are not this child's.
         if (shell("exec ls /proc/self/fd", o).output == "0\n1\n2\n3\n") ++good;
       }
@@ -759,8 +716,7 @@ TEST_F(process, that_somebody_else_waited_for_has_ended_all_the_same) {
 }
 
 TEST_F(process, is_waited_for_by_several_threads) {
-  launch_options o;
-  o.input = child_stream::pipe();
+  launch_options o{.input = child_stream::pipe()};
   launched_process p = process_handle::launch("sh", {"-c", "read x; exit 9"}, o).value();
   std::atomic<int> good = 0;
   std::vector<std::thread> threads;
@@ -774,8 +730,7 @@ TEST_F(process, is_waited_for_by_several_threads) {
 }
 
 launched_process one_that_ignores_sigterm() {
-  launch_options o;
-  o.output = child_stream::pipe();
+  launch_options o{.output = child_stream::pipe()};
   launched_process p =
       process_handle::launch("sh", {"-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, o).value();
   char memory[8];
@@ -832,9 +787,7 @@ TEST_F(process, is_adopted_by_its_number) {
 
 TEST_F(process, that_is_no_child_is_waited_for) {
   // The shell's child, which the shell waits for.
-  launch_options o;
-  o.input = child_stream::pipe();
-  o.output = child_stream::pipe();
+  launch_options o{.input = child_stream::pipe(), .output = child_stream::pipe()};
   launched_process shell = process_handle::launch("sh", {"-c", "cat <&0 & echo $!; wait; read x"}, o).value();
   launched_process other = process_handle::launch("sh", {"-c", "sleep 100 & echo $!; wait"}, o).value();
   char memory[16] = {};
@@ -882,8 +835,7 @@ UNIO_ON_BOTH_DRIVERS(process_on);
 
 TEST_P(process_on, is_waited_for_twice_on_one_multiplexer) {
   nothing_stays const at_the_end;
-  launch_options o;
-  o.input = child_stream::pipe();
+  launch_options o{.input = child_stream::pipe()};
   launched_process p = process_handle::launch("sh", {"-c", "read x; exit 9"}, o).value();
   p.process.set_multiplexer(m_.get());
   int told = 0;

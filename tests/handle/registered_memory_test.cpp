@@ -15,8 +15,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <linux/io_uring.h>
 
 namespace {

@@ -12,7 +12,6 @@
 #include "sys/sanitizer.hpp"
 
 #include <unio/process_handle.hpp>
-#include <unio/unio.hpp>
 
 #include <pthread.h>
 #include <signal.h> // NOLINT: sigqueue

@@ -4,8 +4,6 @@
 #include "support/posix.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <netinet/tcp.h>
 
 namespace {

@@ -10,8 +10,6 @@
 #include "support/test.hpp"
 #include "sys/sanitizer.hpp"
 
-#include <unio/unio.hpp>
-
 #include <grp.h>
 #include <pty.h>
 #include <termios.h>

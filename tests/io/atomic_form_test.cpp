@@ -10,8 +10,6 @@
 #include "support/test.hpp"
 #include "support/work.hpp"
 
-#include <unio/unio.hpp>
-
 #include <latch>
 
 namespace {
@@ -20,6 +18,7 @@ using namespace test;
 
 class atomic_on : public test::on_each_driver {
  protected:
+  watchdog watchdog_;
   unio::timer_handle timer(unio::deadline d) { return unio::timer_handle(d, m_.get()); }
 };
 
@@ -42,7 +41,6 @@ using connection = unio::io_operation_connection<unio::atomic_async_wait, on_don
 // ---- finished, for whom -----------------------------------------------------------------------------------
 
 TEST_P(atomic_on, an_atomic_form_finishes_for_other_threads_when_set_done_has_returned) {
-  watchdog const w;
   unio::timer_handle t = timer(1ms);
   connection op(unio::atomic_async_wait(t), on_done{});
   std::latch inside(1), looked(1);
@@ -100,19 +98,16 @@ void while_set_done_runs(io_multiplexer& m, unio::timer_handle& t,
 }
 
 TEST_P(atomic_on, an_atomic_form_that_another_thread_destroys_waits_for_set_done) {
-  watchdog const w;
   unio::timer_handle t = timer(1ms);
   while_set_done_runs(*m_, t, [](std::unique_ptr<connection>& op) { op.reset(); });
 }
 
 TEST_P(atomic_on, an_atomic_form_that_another_thread_resets_waits_for_set_done) {
-  watchdog const w;
   unio::timer_handle t = timer(1ms);
   while_set_done_runs(*m_, t, [](std::unique_ptr<connection>& op) { op->reset(); });
 }
 
 TEST_P(atomic_on, an_atomic_form_that_another_thread_moves_waits_for_set_done) {
-  watchdog const w;
   unio::timer_handle t = timer(1ms);
   while_set_done_runs(*m_, t, [](std::unique_ptr<connection>& op) {
     connection const moved(std::move(*op));
@@ -123,7 +118,6 @@ TEST_P(atomic_on, an_atomic_form_that_another_thread_moves_waits_for_set_done) {
 // ---- what set_done may do ---------------------------------------------------------------------------------
 
 TEST_P(atomic_on, an_atomic_form_may_be_destroyed_inside_set_done) {
-  watchdog const w;
   unio::timer_handle t = timer(1ms);
   bool destroyed = false;
   auto* const op = new connection(unio::atomic_async_wait(t), on_done{});
@@ -136,7 +130,6 @@ TEST_P(atomic_on, an_atomic_form_may_be_destroyed_inside_set_done) {
 }
 
 TEST_P(atomic_on, an_atomic_form_may_be_restarted_inside_set_done) {
-  watchdog const w;
   unio::timer_handle t = timer(1ms);
   connection op(unio::atomic_async_wait(t), on_done{});
   int ends = 0;
@@ -152,7 +145,6 @@ TEST_P(atomic_on, an_atomic_form_may_be_restarted_inside_set_done) {
 }
 
 TEST_P(atomic_on, an_atomic_form_may_be_moved_inside_set_done) {
-  watchdog const w;
   unio::timer_handle t = timer(1ms);
   connection op(unio::atomic_async_wait(t), on_done{});
   std::optional<connection> moved;
@@ -202,7 +194,6 @@ class late_multiplexer final : public test::forwarding_multiplexer {
 };
 
 TEST_P(atomic_on, a_cancel_that_overtakes_the_start_on_another_thread_ends_the_operation) {
-  watchdog const w;
   unio::timer_handle keeps = timer(1h), never(1h);
   test::started const keep{unio::async_wait(keeps)};
   (void)m_->try_run(); // this thread runs it from now on
@@ -224,7 +215,6 @@ TEST_P(atomic_on, a_cancel_that_overtakes_the_start_on_another_thread_ends_the_o
 }
 
 TEST_P(atomic_on, a_cancel_by_another_thread_before_any_thread_runs_the_multiplexer_ends_the_operation) {
-  watchdog const w;
   unio::timer_handle never(1h);
   late_multiplexer late(*m_, [&](unio::io_operation& op) { std::thread([&] { op.cancel(); }).join(); });
   test::watched op{unio::atomic_async_wait(never)};
@@ -235,7 +225,6 @@ TEST_P(atomic_on, a_cancel_by_another_thread_before_any_thread_runs_the_multiple
 }
 
 TEST_P(atomic_on, an_atomic_form_is_cancelled_as_soon_as_it_counts_as_started_on_a_shared_multiplexer) {
-  watchdog const w;
   constexpr int rounds = 300;
   auto const m = test::make_multiplexer(GetParam().c_str(), 2).value();
   for (int i = 0; i < rounds; ++i) {

@@ -8,8 +8,6 @@
 #include "support/test.hpp"
 #include "support/work.hpp"
 
-#include <unio/unio.hpp>
-
 #include <latch>
 
 namespace {
@@ -71,6 +69,7 @@ class busy_runner {
 
 class balance : public test::on_each_driver {
  protected:
+  watchdog watchdog_;
   balance() : on_each_driver(2) {}
 };
 UNIO_ON_BOTH_DRIVERS(balance);
@@ -107,7 +106,6 @@ class kept_busy {
 };
 
 TEST_P(balance, accepted_connections_are_served_by_all_threads) {
-  watchdog const w;
   constexpr int waves = 8, of_a_wave = 8;
   auto listening = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
   auto const at = listening.local_endpoint().value();
@@ -137,7 +135,6 @@ TEST_P(balance, accepted_connections_are_served_by_all_threads) {
 }
 
 TEST_P(balance, a_thread_with_fewer_operations_begins_what_is_spawned_from_outside) {
-  watchdog const w;
   places p;
   busy_runner more(*m_, 1000), fewer(*m_);
   for (int i = 0; i != 100; ++i) {
@@ -148,7 +145,6 @@ TEST_P(balance, a_thread_with_fewer_operations_begins_what_is_spawned_from_outsi
 }
 
 TEST_P(balance, what_is_spawned_begins_elsewhere_while_the_thread_with_least_to_do_computes) {
-  watchdog const w;
   places p;
   busy_runner first(*m_, 2), second(*m_, 2);
   auto const check = [&](int before) {
@@ -163,7 +159,6 @@ TEST_P(balance, what_is_spawned_begins_elsewhere_while_the_thread_with_least_to_
 }
 
 TEST_P(balance, what_a_thread_spawns_and_does_not_come_to_begins_elsewhere) {
-  watchdog const w;
   places p;
   std::atomic<bool> has_spawned = false;
   std::thread::id kept;
@@ -179,7 +174,6 @@ TEST_P(balance, what_a_thread_spawns_and_does_not_come_to_begins_elsewhere) {
 }
 
 TEST_P(balance, a_thread_that_has_joined_and_does_not_run_begins_nothing) {
-  watchdog const w;
   m_->join_in();
   places p;
   busy_runner r(*m_, 100); // this thread has less to do
@@ -191,7 +185,6 @@ TEST_P(balance, a_thread_that_has_joined_and_does_not_run_begins_nothing) {
 }
 
 TEST_P(balance, a_thread_that_joins_begins_what_is_new) {
-  watchdog const w;
   places p;
   busy_runner first(*m_, 1000);
   EXPECT_TRUE(m_->spawn([&] { p.note(); }));
@@ -206,7 +199,6 @@ TEST_P(balance, a_thread_that_joins_begins_what_is_new) {
 }
 
 TEST_P(balance, what_is_spawned_can_be_taken_back_until_it_begins) {
-  watchdog const w;
   m_->join_in();
   unio::timer_handle t(1h, m_.get());
   started const keep{unio::async_wait(t)};
@@ -224,7 +216,6 @@ TEST_P(balance, what_is_spawned_can_be_taken_back_until_it_begins) {
 }
 
 TEST_P(balance, what_is_spawned_and_has_not_begun_is_dropped_with_the_multiplexer) {
-  watchdog const w;
   m_->join_in();
   std::atomic<int> destroyed = 0;
   {
@@ -240,7 +231,6 @@ TEST_P(balance, what_is_spawned_and_has_not_begun_is_dropped_with_the_multiplexe
 }
 
 TEST_P(balance, each_is_run_once_though_threads_come_and_go) {
-  watchdog const w;
   constexpr int spawners = 2, each = 500;
   places p;
   busy_runner stays(*m_);

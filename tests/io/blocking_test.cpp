@@ -13,7 +13,6 @@
 #include "support/work.hpp"
 
 #include <unio/process_handle.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 

@@ -7,8 +7,6 @@
 #include "support/test.hpp"
 #include "support/tiny_rings.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;

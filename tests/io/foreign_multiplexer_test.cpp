@@ -7,8 +7,6 @@
 #include "support/receivers.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;

@@ -9,11 +9,9 @@
 #include "support/posix.hpp"
 #include "support/test.hpp"
 
-#include <unio/error.hpp>
 #include <unio/extend/foreign_reactor.hpp>
 
 #include <semaphore>
-#include <span>
 
 namespace {
 

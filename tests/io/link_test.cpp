@@ -16,8 +16,6 @@
 #include "support/test.hpp"
 #include "sys/descriptors.hpp"
 
-#include <unio/unio.hpp>
-
 #include <concepts>
 
 namespace {

@@ -10,8 +10,6 @@
 #include "support/work.hpp"
 #include "sys/sanitizer.hpp"
 
-#include <unio/unio.hpp>
-
 #include <unistd.h>
 
 #include <latch>
@@ -637,6 +635,7 @@ TEST(driver, describes_itself_in_lines_of_name_and_value) {
 
 class shared : public ::testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
+  watchdog watchdog_{200s};
   void SetUp() override {
     auto made = test::make_multiplexer(std::get<0>(GetParam()).c_str(), threads());
     if (!made.has_value()) GTEST_SKIP() << made.error().message();
@@ -655,7 +654,6 @@ INSTANTIATE_TEST_SUITE_P(driver, shared,
                          });
 
 TEST_P(shared, runs_operations_where_they_were_started_until_the_last_has_ended) {
-  watchdog const w;
   std::atomic<int> elsewhere = 0, done = 0, zeros = 0;
   std::latch started(threads());
   auto const body = [&](int index) {
@@ -695,7 +693,6 @@ TEST_P(shared, runs_operations_where_they_were_started_until_the_last_has_ended)
 }
 
 TEST_P(shared, posted_work_is_taken_by_whoever_is_idle) {
-  watchdog const w(120s);
   std::atomic<int> ran = 0, busy = 0, most_busy = 0;
   std::atomic<bool> stop = false;
   std::latch up(threads() + 1);
@@ -738,7 +735,6 @@ TEST_P(shared, posted_work_is_taken_by_whoever_is_idle) {
 }
 
 TEST_P(shared, of_many_posts_none_is_lost) {
-  watchdog const w(200s);
   constexpr int items = 50'000;
   std::atomic<int> ran = 0;
   std::atomic<bool> posting = true;
@@ -755,7 +751,6 @@ TEST_P(shared, of_many_posts_none_is_lost) {
 }
 
 TEST_P(shared, is_run_by_more_threads_than_it_was_made_for) {
-  watchdog const w;
   constexpr int more = 3;
   std::latch all(threads() + more);
   std::atomic<int> done = 0;
@@ -774,7 +769,6 @@ TEST_P(shared, is_run_by_more_threads_than_it_was_made_for) {
 
 // What another thread's engine is must be seen once it is seen at all: a race, which a sanitizer finds.
 TEST_P(shared, may_be_woken_while_threads_begin_to_use_it) {
-  watchdog const w;
   for (int round = 0; round != 50; ++round) {
     auto const m = io_multiplexer::best_available(threads()).value();
     std::atomic<int> begun = 0;
@@ -806,7 +800,6 @@ class runs_to_the_end {
 };
 
 TEST_P(shared, says_that_nothing_is_pending_after_a_handle_was_closed_outside_of_run) {
-  watchdog const w;
   auto pipe = test::pipe_on(m_.get());
   char memory[1];
   watched op{unio::async_read(pipe.reader, unio::mutable_buffer(memory))};
@@ -818,7 +811,6 @@ TEST_P(shared, says_that_nothing_is_pending_after_a_handle_was_closed_outside_of
 }
 
 TEST_P(shared, says_that_nothing_is_pending_after_the_thread_that_closed_the_handle_has_ended) {
-  watchdog const w;
   std::thread([&] {
     auto pipe = test::pipe_on(m_.get());
     char memory[1];
@@ -831,7 +823,6 @@ TEST_P(shared, says_that_nothing_is_pending_after_the_thread_that_closed_the_han
 }
 
 TEST_P(shared, says_in_each_way_that_something_is_pending_on_another_thread) {
-  watchdog const w;
   std::latch is_started(1), may_end(1);
   std::thread other([&] {
     (void)m_->try_run();
@@ -856,7 +847,6 @@ TEST_P(shared, says_in_each_way_that_something_is_pending_on_another_thread) {
 
 // The last operation may end while another thread is on its way to sleep.
 TEST_P(shared, says_zero_to_a_thread_that_is_about_to_sleep_when_the_last_operation_ends) {
-  watchdog const w(120s);
   (void)m_->try_run();
   for (int round = 0; round != 300; ++round) {
     std::latch is_started(2);
@@ -876,7 +866,6 @@ TEST_P(shared, says_zero_to_a_thread_that_is_about_to_sleep_when_the_last_operat
 }
 
 TEST_P(shared, a_wake_is_for_the_next_thread_that_would_sleep) {
-  watchdog const w;
   (void)m_->try_run(); // this thread has used it, and does not run it
   std::latch is_outside(1), is_woken(1);
   std::thread loop([&] {
@@ -899,7 +888,6 @@ TEST_P(shared, a_wake_is_for_the_next_thread_that_would_sleep) {
 
 // What the wake-up is to tell has been stored before it, so each has to be noticed.
 TEST_P(shared, no_wake_is_lost_while_other_threads_post) {
-  watchdog const w(120s);
   constexpr int wakes = 3000;
   std::atomic<int> asked = 0, seen = 0, may_post = 0;
   std::thread runner([&] {

@@ -9,7 +9,6 @@
 
 #include <unio/outer_loop.hpp>
 #include <unio/testing.hpp>
-#include <unio/unio.hpp>
 
 #include <sys/epoll.h>
 

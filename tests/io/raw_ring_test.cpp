@@ -11,7 +11,6 @@
 #include "sys/kernel_abi.hpp"
 
 #include <unio/extend/raw_ring.hpp>
-#include <unio/unio.hpp>
 
 #include <linux/io_uring.h>
 #include <sys/epoll.h>

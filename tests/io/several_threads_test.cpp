@@ -10,8 +10,6 @@
 #include "support/test.hpp"
 #include "support/work.hpp"
 
-#include <unio/unio.hpp>
-
 #include <latch>
 #include <sstream>
 
@@ -22,6 +20,7 @@ using clock_type = std::chrono::steady_clock;
 
 class several : public ::testing::TestWithParam<std::string> {
  protected:
+  watchdog watchdog_{100s};
   void SetUp() override {
     auto made = test::make_multiplexer(GetParam().c_str(), 2);
     if (!made.has_value()) GTEST_SKIP() << made.error().message();
@@ -80,7 +79,6 @@ class runner {
 // ---- who runs it ------------------------------------------------------------------------------------------
 
 TEST_P(several, an_operation_started_before_any_thread_runs_is_run_by_the_first_that_does) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[4];
   std::thread::id where;
@@ -97,7 +95,6 @@ TEST_P(several, an_operation_started_before_any_thread_runs_is_run_by_the_first_
 }
 
 TEST_P(several, an_operation_of_a_thread_that_does_not_run_it_wakes_one_that_sleeps) {
-  watchdog const w;
   runner r(*m_);
   for (int round = 0; round != 100; ++round) {
     if (round % 10 == 0) std::this_thread::sleep_for(1ms); // so that it sleeps
@@ -120,7 +117,6 @@ TEST_P(several, an_operation_of_a_thread_that_does_not_run_it_wakes_one_that_sle
 }
 
 TEST_P(several, an_operation_started_while_the_only_runner_computes_is_run_after_that) {
-  watchdog const w;
   runner r(*m_);
   std::latch is_busy(1), may_go_on(1);
   ASSERT_TRUE(m_->post([&] {
@@ -142,7 +138,6 @@ TEST_P(several, an_operation_started_while_the_only_runner_computes_is_run_after
 }
 
 TEST_P(several, of_operations_that_many_threads_start_each_ends_once) {
-  watchdog const w(100s);
   constexpr int starters = 3, each = 300;
   std::atomic<int> done = 0;
   {
@@ -173,7 +168,6 @@ TEST_P(several, of_operations_that_many_threads_start_each_ends_once) {
 }
 
 TEST_P(several, an_awaited_read_of_a_thread_that_does_not_run_it_resumes_on_a_thread_that_does) {
-  watchdog const w;
   auto p = make_pipe();
   runner r(*m_);
   std::thread::id where;
@@ -193,7 +187,6 @@ TEST_P(several, an_awaited_read_of_a_thread_that_does_not_run_it_resumes_on_a_th
 }
 
 TEST_P(several, polling_runs_what_no_thread_runs_yet) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[4];
   watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
@@ -207,7 +200,6 @@ TEST_P(several, polling_runs_what_no_thread_runs_yet) {
 }
 
 TEST_P(several, a_blocking_call_makes_its_thread_one_that_runs_it) {
-  watchdog const w;
   auto p = make_pipe();
   put(p.writer.native_handle(), 2);
   char memory[4];
@@ -216,7 +208,6 @@ TEST_P(several, a_blocking_call_makes_its_thread_one_that_runs_it) {
 }
 
 TEST_P(several, what_no_thread_runs_yet_counts_as_pending) {
-  watchdog const w;
   unio::timer_handle t = timer(1h);
   watched op{unio::atomic_async_wait(t)};
   op.start();
@@ -232,7 +223,6 @@ TEST_P(several, what_no_thread_runs_yet_counts_as_pending) {
 // ---- how it ends before a thread runs it ------------------------------------------------------------------
 
 TEST_P(several, the_deadline_of_what_no_thread_runs_yet_is_that_of_its_start) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[4];
   watched op{unio::async_read(p.reader, unio::mutable_buffer(memory), 5ms)};
@@ -245,7 +235,6 @@ TEST_P(several, the_deadline_of_what_no_thread_runs_yet_is_that_of_its_start) {
 }
 
 TEST_P(several, what_no_thread_runs_yet_is_cancelled_by_another_thread) {
-  watchdog const w;
   unio::timer_handle t = timer(1h);
   watched op{unio::atomic_async_wait(t)};
   op.start();
@@ -257,7 +246,6 @@ TEST_P(several, what_no_thread_runs_yet_is_cancelled_by_another_thread) {
 }
 
 TEST_P(several, what_no_thread_runs_yet_is_destroyed_without_a_thread_that_runs_it) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[4];
   test::tally told;
@@ -272,7 +260,6 @@ TEST_P(several, what_no_thread_runs_yet_is_destroyed_without_a_thread_that_runs_
 }
 
 TEST_P(several, closing_a_handle_ends_what_no_thread_runs_yet) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[4];
   watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
@@ -284,7 +271,6 @@ TEST_P(several, closing_a_handle_ends_what_no_thread_runs_yet) {
 }
 
 TEST_P(several, closing_a_handle_that_does_not_name_its_multiplexer_ends_what_no_thread_runs_yet) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[4];
   watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
@@ -296,7 +282,6 @@ TEST_P(several, closing_a_handle_that_does_not_name_its_multiplexer_ends_what_no
 }
 
 TEST_P(several, the_multiplexers_end_cancels_what_no_thread_has_run) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[4];
   watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
@@ -314,7 +299,6 @@ TEST_P(several, the_multiplexers_end_cancels_what_no_thread_has_run) {
 }
 
 TEST_P(several, a_chain_that_no_thread_runs_yet_runs_or_ends) {
-  watchdog const w;
   for (bool const runs : {true, false}) {
     auto p = make_pipe();
     char memory[2][1];
@@ -351,7 +335,6 @@ struct again {
 };
 
 TEST_P(several, handlers_of_a_multiplexer_that_has_ended_do_not_nest) {
-  watchdog const w;
   auto p = make_pipe();
   m_.reset();
   again a(p.reader);
@@ -363,7 +346,6 @@ TEST_P(several, handlers_of_a_multiplexer_that_has_ended_do_not_nest) {
 // ---- threads that come and go -----------------------------------------------------------------------------
 
 TEST_P(several, a_thousand_threads_come_and_go) {
-  watchdog const w(100s);
   auto p = make_pipe();
   std::atomic<int> done = 0;
   int const fds_before = ::dup(0);
@@ -396,7 +378,6 @@ template <class Start> void on_a_thread_that_ends(io_multiplexer& m, Start start
 }
 
 TEST_P(several, a_read_goes_on_when_its_thread_has_ended) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[8];
   watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
@@ -410,7 +391,6 @@ TEST_P(several, a_read_goes_on_when_its_thread_has_ended) {
 }
 
 TEST_P(several, bytes_that_come_while_a_thread_ends_are_read_once_and_in_order) {
-  watchdog const w(100s);
   constexpr int rounds = 200;
   auto pair = unio::socket_handle::pair().value();
   pair.first.set_multiplexer(m_.get());
@@ -468,7 +448,6 @@ TEST_P(several, bytes_that_come_while_a_thread_ends_are_read_once_and_in_order) 
 }
 
 TEST_P(several, all_kinds_go_on_when_their_thread_has_ended) {
-  watchdog const w;
   char memory[8], memory2[8];
   auto listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
   listener.set_multiplexer(m_.get());
@@ -528,7 +507,6 @@ TEST_P(several, all_kinds_go_on_when_their_thread_has_ended) {
 }
 
 TEST_P(several, many_values_of_one_operation_go_on_when_their_thread_has_ended) {
-  watchdog const w;
   auto pair = unio::socket_handle::pair().value();
   pair.first.set_multiplexer(m_.get());
   unio::buffer_pool pool(64, 64);
@@ -553,7 +531,6 @@ TEST_P(several, many_values_of_one_operation_go_on_when_their_thread_has_ended) 
 }
 
 TEST_P(several, a_file_read_goes_on_or_has_ended_when_its_thread_has_ended) {
-  watchdog const w;
   char name[] = "/tmp/unio-several-XXXXXX";
   int const fd = ::mkstemp(name);
   ASSERT_GE(fd, 0);
@@ -571,7 +548,6 @@ TEST_P(several, a_file_read_goes_on_or_has_ended_when_its_thread_has_ended) {
 }
 
 TEST_P(several, a_connect_goes_on_when_its_thread_has_ended) {
-  watchdog const w;
   // Its backlog is full, so that what comes next has to wait.
   auto listener =
       unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0), {.backlog = 1}).value();
@@ -592,7 +568,6 @@ TEST_P(several, a_connect_goes_on_when_its_thread_has_ended) {
 }
 
 TEST_P(several, the_deadline_of_what_a_thread_leaves_keeps_its_moment) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[8];
   watched op{unio::async_read(p.reader, unio::mutable_buffer(memory), 5ms)};
@@ -604,7 +579,6 @@ TEST_P(several, the_deadline_of_what_a_thread_leaves_keeps_its_moment) {
 }
 
 TEST_P(several, what_a_thread_leaves_wakes_another_that_sleeps) {
-  watchdog const w;
   runner r(*m_);
   for (int i = 0; i != 50; ++i) {
     auto p = make_pipe();
@@ -623,7 +597,6 @@ TEST_P(several, what_a_thread_leaves_wakes_another_that_sleeps) {
 }
 
 TEST_P(several, work_posted_by_a_thread_that_ends_is_run_by_another) {
-  watchdog const w;
   int ran = 0;
   std::thread([&] {
     (void)m_->try_run();
@@ -634,7 +607,6 @@ TEST_P(several, work_posted_by_a_thread_that_ends_is_run_by_another) {
 }
 
 TEST_P(several, what_was_posted_is_pending_for_others_until_it_has_run) {
-  watchdog const w;
   std::latch runs(1), may_end(1);
   std::thread other([&] {
     ASSERT_TRUE(m_->post([&] {
@@ -654,7 +626,6 @@ TEST_P(several, what_was_posted_is_pending_for_others_until_it_has_run) {
 }
 
 TEST_P(several, an_operation_is_cancelled_by_a_third_thread_while_it_is_handed_over) {
-  watchdog const w(100s);
   for (int round = 0; round != 300; ++round) {
     unio::timer_handle t = timer(1h);
     auto p = make_pipe();
@@ -686,7 +657,6 @@ TEST_P(several, an_operation_is_cancelled_by_a_third_thread_while_it_is_handed_o
 }
 
 TEST_P(several, a_handle_is_closed_while_what_it_has_in_flight_is_handed_over) {
-  watchdog const w(100s);
   for (int round = 0; round != 200; ++round) {
     auto p = make_pipe();
     char memory[8];
@@ -709,7 +679,6 @@ TEST_P(several, a_handle_is_closed_while_what_it_has_in_flight_is_handed_over) {
 }
 
 TEST_P(several, what_a_thread_leaves_is_never_seen_as_nothing_pending) {
-  watchdog const w(100s);
   for (int round = 0; round != 100; ++round) {
     auto p = make_pipe();
     char memory[8];
@@ -733,7 +702,6 @@ TEST_P(several, what_a_thread_leaves_is_never_seen_as_nothing_pending) {
 }
 
 TEST_P(several, a_result_that_a_thread_has_left_is_delivered_at_the_multiplexers_end) {
-  watchdog const w;
   for (int round = 0; round != 20; ++round) {
     auto m = test::make_multiplexer(GetParam().c_str(), 2).value();
     auto p = test::pipe_on(m.get());
@@ -754,7 +722,6 @@ TEST_P(several, a_result_that_a_thread_has_left_is_delivered_at_the_multiplexers
 }
 
 TEST_P(several, threads_that_sleep_are_woken_in_turns) {
-  watchdog const w;
   std::atomic<int> woken[2] = {};
   std::atomic<bool> stop = false;
   unio::timer_handle t = timer(1h);
@@ -799,7 +766,6 @@ struct late_user {
 };
 
 TEST_P(several, a_thread_that_has_handed_over_may_run_it_again_and_hands_over_again) {
-  watchdog const w;
   unio::timer_handle t = timer(20ms);
   watched first{unio::async_wait(t)}, second{unio::async_wait(t)};
   std::thread([&] {
@@ -818,7 +784,6 @@ TEST_P(several, a_thread_that_has_handed_over_may_run_it_again_and_hands_over_ag
 }
 
 TEST_P(several, the_multiplexers_end_cancels_what_a_thread_has_left) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[4];
   watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
@@ -831,7 +796,6 @@ TEST_P(several, the_multiplexers_end_cancels_what_a_thread_has_left) {
 }
 
 TEST_P(several, the_multiplexers_end_cancels_what_is_in_flight_on_a_thread_that_lives) {
-  watchdog const w;
   auto p = make_pipe();
   char memory[4];
   watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
@@ -854,7 +818,6 @@ TEST_P(several, the_multiplexers_end_cancels_what_is_in_flight_on_a_thread_that_
 }
 
 TEST_P(several, a_child_of_fork_does_its_own_while_operations_are_unclaimed) {
-  watchdog const w;
   runner r(*m_);
   auto const other = test::make_multiplexer(GetParam().c_str(), 2).value();
   unio::timer_handle t2(1h, other.get());

@@ -7,8 +7,6 @@
 #include "support/test.hpp"
 #include "support/work.hpp"
 
-#include <unio/unio.hpp>
-
 #include <filesystem>
 #include <fstream>
 #include <latch>
@@ -19,6 +17,7 @@ using namespace test;
 
 class away : public test::on_each_driver {
  protected:
+  watchdog watchdog_{100s};
   away() : on_each_driver(2) {}
   void SetUp() override {
     on_each_driver::SetUp();
@@ -99,7 +98,6 @@ struct reading {
 };
 
 TEST_P(away, what_a_busy_thread_has_in_flight_goes_on_elsewhere) {
-  watchdog const w;
   auto p = test::pipe_on(m_.get());
   reading r(p.reader);
   std::thread::id busy;
@@ -116,7 +114,6 @@ TEST_P(away, what_a_busy_thread_has_in_flight_goes_on_elsewhere) {
 }
 
 TEST_P(away, what_the_kernel_has_is_taken_as_well_and_no_byte_is_lost) {
-  watchdog const w;
   for (int round = 0; round != 20; ++round) {
     auto p = test::pipe_on(m_.get());
     std::optional<reading> r(std::in_place, p.reader);
@@ -154,7 +151,6 @@ TEST_P(away, what_the_kernel_has_is_taken_as_well_and_no_byte_is_lost) {
 }
 
 TEST_P(away, a_write_that_waits_for_room_goes_on_elsewhere_and_writes_each_byte_once) {
-  watchdog const w;
   auto pair = unio::socket_handle::pair().value();
   pair.first.set_multiplexer(m_.get());
   // Full, with a pattern that the write continues.
@@ -199,7 +195,6 @@ TEST_P(away, a_write_that_waits_for_room_goes_on_elsewhere_and_writes_each_byte_
 }
 
 TEST_P(away, a_coroutine_whose_thread_is_busy_is_resumed_by_another) {
-  watchdog const w;
   auto p = test::pipe_on(m_.get());
   std::atomic<bool> done = false;
   std::thread::id busy, where;
@@ -223,7 +218,6 @@ TEST_P(away, a_coroutine_whose_thread_is_busy_is_resumed_by_another) {
 }
 
 TEST_P(away, a_timer_of_a_busy_thread_fires_elsewhere) {
-  watchdog const w;
   unio::timer_handle t(5ms, m_.get());
   std::atomic<bool> done = false;
   auto op = unio::connect(unio::atomic_async_wait(t), calls{[&] {
@@ -283,7 +277,6 @@ template <class Operation> struct going_on {
 };
 
 TEST_P(away, a_connection_is_accepted_elsewhere_and_the_next_by_the_one_that_comes_back) {
-  watchdog const w;
   auto const listener = std::make_unique<unio::listening_socket_handle>(
       unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value());
   listener->set_multiplexer(m_.get());
@@ -304,7 +297,6 @@ TEST_P(away, a_connection_is_accepted_elsewhere_and_the_next_by_the_one_that_com
 }
 
 TEST_P(away, a_datagram_is_received_elsewhere_once) {
-  watchdog const w;
   auto to = unio::datagram_handle::bind(unio::endpoint::ipv4_loopback(0)).value();
   auto from = unio::datagram_handle::bind(unio::endpoint::ipv4_loopback(0)).value();
   to.set_multiplexer(m_.get());
@@ -333,7 +325,6 @@ TEST_P(away, a_datagram_is_received_elsewhere_once) {
 }
 
 TEST_P(away, readiness_is_found_elsewhere) {
-  watchdog const w;
   auto p = test::pipe_on(m_.get());
   going_on<unio::atomic_async_poll> ready(p.reader, unio::readiness::readable);
   std::thread::id const busy = in_a_thread_that_will_stay([&] { ready.op.start(); });
@@ -346,7 +337,6 @@ TEST_P(away, readiness_is_found_elsewhere) {
 // Where others are ready, what a receiver starts is put off until they have run: the one that stays away is
 // among them.
 TEST_P(away, what_was_put_off_goes_on_elsewhere) {
-  watchdog const w;
   constexpr std::size_t connections = 8;
   struct connection {
     explicit connection(io_multiplexer& m) : ends(unio::socket_handle::pair().value()) {
@@ -384,7 +374,6 @@ TEST_P(away, what_was_put_off_goes_on_elsewhere) {
 }
 
 TEST_P(away, results_behind_a_long_receiver_are_delivered_elsewhere) {
-  watchdog const w;
   std::vector<unio::anonymous_pipe> pipes;
   for (int i = 0; i != 8; ++i) pipes.push_back(test::pipe_on(m_.get()));
   std::atomic<int> done = 0;
@@ -411,7 +400,6 @@ TEST_P(away, results_behind_a_long_receiver_are_delivered_elsewhere) {
 }
 
 TEST_P(away, what_was_taken_is_cancelled_and_closed_by_the_thread_that_started_it) {
-  watchdog const w;
   for (int round = 0; round != 50; ++round) {
     auto p = test::pipe_on(m_.get());
     auto q = test::pipe_on(m_.get());

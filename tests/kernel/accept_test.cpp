@@ -6,8 +6,6 @@
 #include "support/kernel.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <sys/resource.h>
 
 namespace {

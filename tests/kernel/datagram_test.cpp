@@ -12,8 +12,6 @@
 #include "support/test.hpp"
 #include "support/texts.hpp"
 
-#include <unio/unio.hpp>
-
 #include <net/if.h>
 #include <netinet/udp.h>
 #include <sys/ioctl.h>
@@ -78,19 +76,17 @@ void expect_everything_is_told(endpoint const& at, unio::io_multiplexer* m) {
   }
 }
 
-ISOLATED_TEST(kernel_datagram, is_told_where_when_and_how_it_came) {
-  auto const m = made_multiplexer();
-  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), m.get()}) {
+DRIVER_TEST(kernel_datagram, is_told_where_when_and_how_it_came) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
     expect_everything_is_told(endpoint::ipv4_loopback(0), own);
     expect_everything_is_told(endpoint::ipv6_loopback(0), own);
   }
 }
 
-ISOLATED_TEST(kernel_datagram, to_an_ipv4_host_from_an_ipv6_socket_is_marked_and_has_its_source) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_datagram, to_an_ipv4_host_from_an_ipv6_socket_is_marked_and_has_its_source) {
   datagram_handle both =
-      bound(endpoint::ipv6_any(0), {.destination = true, .ecn = true, .ipv6_only = false}, m.get());
-  datagram_handle four = bound(endpoint::ipv4_loopback(0), {.destination = true, .ecn = true}, m.get());
+      bound(endpoint::ipv6_any(0), {.destination = true, .ecn = true, .ipv6_only = false}, &m);
+  datagram_handle four = bound(endpoint::ipv4_loopback(0), {.destination = true, .ecn = true}, &m);
   std::uint16_t const port = four.local_endpoint().value().port();
   endpoint const mapped = endpoint::ipv6({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}, port);
   endpoint const source = endpoint::ipv6({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 9}, 0);
@@ -113,10 +109,9 @@ ISOLATED_TEST(kernel_datagram, to_an_ipv4_host_from_an_ipv6_socket_is_marked_and
   EXPECT_EQ(info.ecn, ecn::ect1);
 }
 
-ISOLATED_TEST(kernel_datagram, that_does_not_fit_says_so_at_every_size) {
-  auto const m = made_multiplexer();
-  datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, m.get());
-  datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, m.get());
+DRIVER_TEST(kernel_datagram, that_does_not_fit_says_so_at_every_size) {
+  datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, &m);
+  datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, &m);
   std::string const sent = "0123456789";
   for (std::size_t room = 0; room <= sent.size() + 1; ++room) {
     ASSERT_TRUE(client.send_to({.to = server.local_endpoint().value()}, unio::const_buffer(sent)));
@@ -130,10 +125,9 @@ ISOLATED_TEST(kernel_datagram, that_does_not_fit_says_so_at_every_size) {
   }
 }
 
-ISOLATED_TEST(kernel_datagram, without_bytes_is_one_among_others) {
-  auto const m = made_multiplexer();
-  datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, m.get());
-  datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, m.get());
+DRIVER_TEST(kernel_datagram, without_bytes_is_one_among_others) {
+  datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, &m);
+  datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, &m);
   endpoint const to = server.local_endpoint().value();
   for (char const* const text : {"", "a", "", ""})
     ASSERT_TRUE(client.send_to({.to = to}, unio::const_buffer(std::string_view(text))));
@@ -146,9 +140,8 @@ ISOLATED_TEST(kernel_datagram, without_bytes_is_one_among_others) {
   }
 }
 
-ISOLATED_TEST(kernel_datagram, goes_to_one_of_the_receives_that_wait) {
-  auto const m = made_multiplexer();
-  datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, m.get());
+DRIVER_TEST(kernel_datagram, goes_to_one_of_the_receives_that_wait) {
+  datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, &m);
   datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, nullptr);
   char memory[2][8];
   datagram_info info[2];
@@ -159,12 +152,12 @@ ISOLATED_TEST(kernel_datagram, goes_to_one_of_the_receives_that_wait) {
                               tell{&told[1]});
   first.start();
   second.start();
-  submit_all(*m);
+  submit_all(m);
   ASSERT_TRUE(client.send_to({.to = server.local_endpoint().value()}, unio::const_buffer("a", 1)));
-  ASSERT_TRUE(drive(*m, [&] { return told[0].ended() || told[1].ended(); }));
+  ASSERT_TRUE(drive(m, [&] { return told[0].ended() || told[1].ended(); }));
   EXPECT_EQ(told[0].ends + told[1].ends, 1);
   ASSERT_TRUE(client.send_to({.to = server.local_endpoint().value()}, unio::const_buffer("b", 1)));
-  ASSERT_TRUE(drive(*m, [&] { return told[0].ended() && told[1].ended(); }));
+  ASSERT_TRUE(drive(m, [&] { return told[0].ended() && told[1].ended(); }));
   EXPECT_EQ((std::set<char>{memory[0][0], memory[1][0]}), (std::set<char>{'a', 'b'}));
 }
 
@@ -186,12 +179,11 @@ void send_all(datagram_handle& from, unio::send_description const& how, std::str
   }
 }
 
-ISOLATED_TEST(kernel_datagram, is_cut_into_segments_and_joined_again) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_datagram, is_cut_into_segments_and_joined_again) {
   for (bool const joins : {false, true}) {
-    datagram_handle server = bound(endpoint::ipv4_loopback(0), {.gro = joins}, m.get());
+    datagram_handle server = bound(endpoint::ipv4_loopback(0), {.gro = joins}, &m);
     (void)server.receive_buffer(4 << 20);
-    datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, m.get());
+    datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, &m);
     for (std::size_t const bytes : {1U, 1199U, 1200U, 1201U, 2400U, 64'800U, 64'801U, 100'000U}) {
       std::string const sent(bytes, 's');
       send_all(client, {.to = server.local_endpoint().value(), .segment = 1200}, sent);
@@ -200,8 +192,7 @@ ISOLATED_TEST(kernel_datagram, is_cut_into_segments_and_joined_again) {
   }
 }
 
-ISOLATED_TEST(kernel_datagram, that_is_one_segment_is_not_asked_to_be_cut) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_datagram, that_is_one_segment_is_not_asked_to_be_cut) {
   datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, nullptr);
   datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, nullptr);
   failing_calls calls;
@@ -221,9 +212,8 @@ ISOLATED_TEST(kernel_datagram, that_is_one_segment_is_not_asked_to_be_cut) {
 
 // A socket that computes no checksums is refused with EINVAL (net/ipv4/udp.c, udp_send_skb), and only when it
 // sends.
-ISOLATED_TEST(kernel_datagram, goes_singly_where_the_kernel_will_not_cut_and_that_is_remembered) {
-  auto const m = made_multiplexer();
-  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), m.get()}) {
+DRIVER_TEST(kernel_datagram, goes_singly_where_the_kernel_will_not_cut_and_that_is_remembered) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
     datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, own);
     datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, own);
     int const on = 1;
@@ -288,9 +278,8 @@ ISOLATED_TEST(kernel_datagram, goes_without_a_mark_that_is_refused_and_that_is_r
 
 // ---- batches ---------------------------------------------------------------------------------------------
 
-ISOLATED_TEST(kernel_datagram, comes_in_batches_with_nothing_lost_and_in_order) {
-  auto const m = made_multiplexer();
-  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), m.get()}) {
+DRIVER_TEST(kernel_datagram, comes_in_batches_with_nothing_lost_and_in_order) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
     datagram_handle server = bound(endpoint::ipv4_loopback(0), {.ecn = true}, own);
     (void)server.receive_buffer(4 << 20);
     datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, own);
@@ -350,9 +339,8 @@ endpoint nobody() {
   return datagram_handle::bind(endpoint::ipv4_loopback(0)).value().local_endpoint().value();
 }
 
-ISOLATED_TEST(kernel_datagram, to_a_port_where_nobody_listens_ends_one_operation_and_not_the_socket) {
-  auto const m = made_multiplexer();
-  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), m.get()}) {
+DRIVER_TEST(kernel_datagram, to_a_port_where_nobody_listens_ends_one_operation_and_not_the_socket) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
     endpoint const to = nobody();
     datagram_handle client = datagram_handle::connected_to(to).value();
     client.set_multiplexer(own);
@@ -373,26 +361,24 @@ ISOLATED_TEST(kernel_datagram, to_a_port_where_nobody_listens_ends_one_operation
   }
 }
 
-ISOLATED_TEST(kernel_datagram, while_it_waits_learns_of_an_error_at_once) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_datagram, while_it_waits_learns_of_an_error_at_once) {
   datagram_handle client = datagram_handle::connected_to(nobody()).value();
-  client.set_multiplexer(m.get());
+  client.set_multiplexer(&m);
   char memory[8];
   datagram_info info;
   tally told;
   auto op = unio::connect(unio::async_receive_from(client, unio::mutable_buffer(memory), info), tell{&told});
   op.start();
-  submit_all(*m);
+  submit_all(m);
   ASSERT_EQ(told.values, 0);
   ASSERT_EQ(::send(client.native_handle(), "x", 1, 0), 1);
-  ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+  ASSERT_TRUE(drive(m, [&] { return told.ended(); }));
   EXPECT_EQ(told.error, std::errc::connection_refused);
 }
 
 // With a queue of errors nothing else is disturbed by them.
-ISOLATED_TEST(kernel_datagram, errors_that_are_queued_come_from_the_queue_alone) {
-  auto const m = made_multiplexer();
-  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), m.get()}) {
+DRIVER_TEST(kernel_datagram, errors_that_are_queued_come_from_the_queue_alone) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
     datagram_handle socket = bound(endpoint::ipv4_loopback(0), {.errors = true}, own);
     datagram_handle peer = bound(endpoint::ipv4_loopback(0), {}, own);
     endpoint const lost[] = {nobody(), nobody(), nobody()};
@@ -419,9 +405,8 @@ ISOLATED_TEST(kernel_datagram, errors_that_are_queued_come_from_the_queue_alone)
 }
 
 // EPOLLERR stays up while an error is in the queue. A wait that ends at once would begin again at once.
-ISOLATED_TEST(kernel_datagram, errors_that_nobody_takes_do_not_spin) {
-  auto const m = made_multiplexer();
-  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), m.get()}) {
+DRIVER_TEST(kernel_datagram, errors_that_nobody_takes_do_not_spin) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
     datagram_handle socket = bound(endpoint::ipv4_loopback(0), {.errors = true}, own);
     ASSERT_TRUE(socket.send_to({.to = nobody()}, unio::const_buffer("x", 1)));
     char memory[8];
@@ -442,9 +427,8 @@ ISOLATED_TEST(kernel_datagram, errors_that_nobody_takes_do_not_spin) {
   }
 }
 
-ISOLATED_TEST(kernel_datagram, is_received_while_another_operation_waits_for_errors) {
-  auto const m = made_multiplexer();
-  datagram_handle socket = bound(endpoint::ipv4_loopback(0), {.errors = true}, m.get());
+DRIVER_TEST(kernel_datagram, is_received_while_another_operation_waits_for_errors) {
+  datagram_handle socket = bound(endpoint::ipv4_loopback(0), {.errors = true}, &m);
   char memory[8];
   datagram_info info;
   tally of_errors, of_bytes;
@@ -453,16 +437,16 @@ ISOLATED_TEST(kernel_datagram, is_received_while_another_operation_waits_for_err
       unio::connect(unio::async_receive_from(socket, unio::mutable_buffer(memory), info), tell{&of_bytes});
   errors.start();
   bytes.start();
-  submit_all(*m);
+  submit_all(m);
   endpoint const to = nobody();
   ASSERT_EQ(::sendto(socket.native_handle(), "x", 1, 0, static_cast<sockaddr const*>(to.data()), to.size()),
             1);
-  ASSERT_TRUE(drive(*m, [&] { return of_errors.ended(); }));
+  ASSERT_TRUE(drive(m, [&] { return of_errors.ended(); }));
   EXPECT_FALSE(of_errors.error);
   EXPECT_EQ(of_bytes.values, 0);
   datagram_handle peer = bound(endpoint::ipv4_loopback(0), {}, nullptr);
   ASSERT_TRUE(peer.send_to({.to = socket.local_endpoint().value()}, unio::const_buffer("a", 1)));
-  ASSERT_TRUE(drive(*m, [&] { return of_bytes.ended(); }));
+  ASSERT_TRUE(drive(m, [&] { return of_bytes.ended(); }));
   EXPECT_EQ(of_bytes.bytes, 1U);
 }
 

@@ -8,8 +8,6 @@
 #include "support/receivers.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>

@@ -9,7 +9,6 @@
 
 #include <unio/extend/foreign_lock.hpp>
 #include <unio/extend/foreign_reactor.hpp>
-#include <unio/unio.hpp>
 
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
 #include "support/tiny_rings.hpp"
 
 #include <unio/extend/held_starts.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 

@@ -9,7 +9,6 @@
 #include "support/test.hpp"
 
 #include <unio/extend/raw_ring.hpp>
-#include <unio/unio.hpp>
 
 #include <dirent.h>
 #include <linux/io_uring.h>

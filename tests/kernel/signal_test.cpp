@@ -10,8 +10,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>

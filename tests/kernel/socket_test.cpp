@@ -5,8 +5,6 @@
 #include "support/kernel.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <sched.h>
 
 namespace {

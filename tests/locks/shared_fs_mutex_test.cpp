@@ -18,9 +18,6 @@
 #include <unio/locks/byte_ranges.hpp>
 #include <unio/locks/lock_files.hpp>
 #include <unio/locks/memory_map.hpp>
-#include <unio/pipe_handle.hpp>
-#include <unio/run.hpp>
-#include <unio/when.hpp>
 
 #include <linux/io_uring.h>
 

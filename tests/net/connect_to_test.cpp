@@ -4,7 +4,6 @@
 #include "support/test.hpp"
 
 #include <unio/connect_to.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 

@@ -9,8 +9,6 @@
 #include "support/receivers.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <dlfcn.h>
 #include <netdb.h>
 

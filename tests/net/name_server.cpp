@@ -2,8 +2,6 @@
 
 #include "support/test.hpp"
 
-#include <unio/task_group.hpp>
-
 #include <arpa/inet.h>
 
 namespace test {

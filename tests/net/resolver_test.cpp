@@ -9,7 +9,6 @@
 
 #include <unio/connect_any.hpp>
 #include <unio/resolver.hpp>
-#include <unio/unio.hpp>
 
 #include <arpa/inet.h>
 #include <netdb.h>

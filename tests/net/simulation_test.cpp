@@ -7,7 +7,6 @@
 
 #include <unio/connect_to.hpp>
 #include <unio/resolver.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 

@@ -5,7 +5,6 @@
 #include "support/test.hpp"
 
 #include <unio/listening_datagram_handle.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 

@@ -7,7 +7,6 @@
 #include "support/test.hpp"
 
 #include <unio/map_handle.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 

@@ -12,8 +12,6 @@
 #include "support/spellings.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <iterator>
 
 namespace {

@@ -9,9 +9,6 @@
 #include "support/test.hpp"
 
 #include <unio/process_handle.hpp>
-#include <unio/signal_handle.hpp>
-#include <unio/tail_handle.hpp>
-#include <unio/watch_handle.hpp>
 
 namespace {
 

@@ -9,8 +9,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace test {
 
 std::vector<row> reading_rows();

@@ -10,7 +10,6 @@
 #include "support/test.hpp"
 
 #include <unio/foreign_handle.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 

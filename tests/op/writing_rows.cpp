@@ -8,8 +8,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <linux/tcp.h> // what <netinet/tcp.h> has of tcp_info is older
 
 namespace {

@@ -18,19 +18,8 @@
 #include "support/other_thread.hpp"
 
 #include <unio/execution.hpp>
-#include <unio/unio.hpp>
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <thread>
 #include <tuple>
-#include <utility>
 
 namespace {
 

@@ -4,8 +4,6 @@
 #include "simulation/support.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;
@@ -65,59 +63,55 @@ void expect_all_received(simulation& sim, unio::buffer_pool& pool, dice& d, std:
   EXPECT_EQ(pool.lent(), 0u);
 }
 
-TEST(simulated_pool, loses_no_byte_and_no_buffer) {
-  for_seeds(1000, [](simulation& sim) {
-    dice d(sim.seed());
-    unio::buffer_pool pool(1 + d.below(3), 1 + d.below(64));
-    expect_all_received<one_connection>(
-        sim, pool, d, 2 + d.below(6), 300, [&](auto& c, dice e) { return receives(c, pool, e); }, sends);
-  });
+SEEDED_TEST(simulated_pool, loses_no_byte_and_no_buffer, 1000) {
+  dice d(s.seed());
+  unio::buffer_pool pool(1 + d.below(3), 1 + d.below(64));
+  expect_all_received<one_connection>(
+      s, pool, d, 2 + d.below(6), 300, [&](auto& c, dice e) { return receives(c, pool, e); }, sends);
 }
 
 // Handles are closed and multiplexers stopped while operations wait for bytes or buffers.
-TEST(simulated_pool, gets_its_buffers_back_from_what_is_stopped) {
-  for_seeds(1000, [](simulation& sim) {
-    dice d(sim.seed());
-    unio::buffer_pool pool(1 + d.below(2), 16);
-    struct notes {
-      int* ended;
-      static void set_value(unio::io_result<unio::lent_buffer>&&) noexcept {}
-      void set_done() const noexcept { ++*ended; }
-    };
-    int ended = 0;
-    std::vector<unio::socket_pair> pairs;
-    std::size_t const n = 2 + d.below(5);
-    pairs.reserve(n);
-    using many = decltype(unio::connect(unio::async_receive_many(pairs[0].first, pool), notes{&ended}));
-    std::vector<std::unique_ptr<many>> operations;
-    for (std::size_t i = 0; i != n; ++i) {
-      pairs.push_back(sim.stream_pair());
-      operations.push_back(
-          std::make_unique<many>(unio::async_receive_many(pairs[i].first, pool), notes{&ended}));
-      operations.back()->start();
-      (void)pairs[i].second.write(unio::const_buffer("some bytes, more than one buffer", 32));
+SEEDED_TEST(simulated_pool, gets_its_buffers_back_from_what_is_stopped, 1000) {
+  dice d(s.seed());
+  unio::buffer_pool pool(1 + d.below(2), 16);
+  struct notes {
+    int* ended;
+    static void set_value(unio::io_result<unio::lent_buffer>&&) noexcept {}
+    void set_done() const noexcept { ++*ended; }
+  };
+  int ended = 0;
+  std::vector<unio::socket_pair> pairs;
+  std::size_t const n = 2 + d.below(5);
+  pairs.reserve(n);
+  using many = decltype(unio::connect(unio::async_receive_many(pairs[0].first, pool), notes{&ended}));
+  std::vector<std::unique_ptr<many>> operations;
+  for (std::size_t i = 0; i != n; ++i) {
+    pairs.push_back(s.stream_pair());
+    operations.push_back(
+        std::make_unique<many>(unio::async_receive_many(pairs[i].first, pool), notes{&ended}));
+    operations.back()->start();
+    (void)pairs[i].second.write(unio::const_buffer("some bytes, more than one buffer", 32));
+  }
+  unio::lent_buffer held = pool.try_take();
+  for (std::uint64_t turns = d.below(20); turns != 0; --turns) (void)s.multiplexer().try_run_for(1us);
+  for (std::size_t i = 0; i != n; ++i) {
+    if (d.below(3) == 0) held.reset();
+    switch (d.below(3)) {
+      case 0:
+        operations[i]->cancel();
+        break;
+      case 1:
+        EXPECT_TRUE(pairs[i].first.close().has_value());
+        break;
+      case 2:
+        ended += operations[i]->finished() ? 0 : 1; // its receiver is not notified
+        operations[i].reset();
+        break;
     }
-    unio::lent_buffer held = pool.try_take();
-    for (std::uint64_t turns = d.below(20); turns != 0; --turns) (void)sim.multiplexer().try_run_for(1us);
-    for (std::size_t i = 0; i != n; ++i) {
-      if (d.below(3) == 0) held.reset();
-      switch (d.below(3)) {
-        case 0:
-          operations[i]->cancel();
-          break;
-        case 1:
-          EXPECT_TRUE(pairs[i].first.close().has_value());
-          break;
-        case 2:
-          ended += operations[i]->finished() ? 0 : 1; // its receiver is not notified
-          operations[i].reset();
-          break;
-      }
-    }
-    held.reset();
-    EXPECT_TRUE(run_until(sim, [&] { return ended == static_cast<int>(n); }));
-    EXPECT_EQ(pool.lent(), 0u);
-  });
+  }
+  held.reset();
+  EXPECT_TRUE(run_until(s, [&] { return ended == static_cast<int>(n); }));
+  EXPECT_EQ(pool.lent(), 0u);
 }
 
 // ---- async_receive_many -----------------------------------------------------------------------------------
@@ -165,48 +159,46 @@ task<> sends_all(repeated& c, dice d) {
 }
 
 // Each is stopped again and again, and started again: what was read before the stop arrives before its end.
-TEST(simulated_pool, loses_no_byte_of_operations_that_bring_many) {
-  for_seeds(2000, [](simulation& sim) {
-    dice d(sim.seed());
-    unio::buffer_pool pool(1 + d.below(5), 1 + d.below(30));
-    std::vector<unio::lent_buffer> kept;
-    std::vector<std::unique_ptr<repeated>> all(1 + d.below(5));
-    using many = unio::io_operation_connection<unio::async_receive_many, repeated_notes>;
-    std::vector<std::unique_ptr<many>> operations;
-    for (auto& c : all) {
-      c = std::make_unique<repeated>();
-      c->ends = sim.stream_pair();
-      c->keep = [&](unio::lent_buffer&& b) {
-        if (d.below(3) == 0) kept.push_back(std::move(b));
-        if (d.below(8) == 0) operations[d.below(operations.size())]->cancel();
-      };
-      for (std::size_t n = d.below(400); n != 0; --n) c->sent.push_back(static_cast<char>('a' + d.below(26)));
-      operations.push_back(
-          std::make_unique<many>(unio::async_receive_many(c->ends.first, pool), repeated_notes{c.get()}));
-      unio::async_run(sim.multiplexer(), sends_all(*c, dice(d.below(1 << 20))));
+SEEDED_TEST(simulated_pool, loses_no_byte_of_operations_that_bring_many, 2000) {
+  dice d(s.seed());
+  unio::buffer_pool pool(1 + d.below(5), 1 + d.below(30));
+  std::vector<unio::lent_buffer> kept;
+  std::vector<std::unique_ptr<repeated>> all(1 + d.below(5));
+  using many = unio::io_operation_connection<unio::async_receive_many, repeated_notes>;
+  std::vector<std::unique_ptr<many>> operations;
+  for (auto& c : all) {
+    c = std::make_unique<repeated>();
+    c->ends = s.stream_pair();
+    c->keep = [&](unio::lent_buffer&& b) {
+      if (d.below(3) == 0) kept.push_back(std::move(b));
+      if (d.below(8) == 0) operations[d.below(operations.size())]->cancel();
+    };
+    for (std::size_t n = d.below(400); n != 0; --n) c->sent.push_back(static_cast<char>('a' + d.below(26)));
+    operations.push_back(
+        std::make_unique<many>(unio::async_receive_many(c->ends.first, pool), repeated_notes{c.get()}));
+    unio::async_run(s.multiplexer(), sends_all(*c, dice(d.below(1 << 20))));
+  }
+  for (auto& op : operations) op->start();
+  EXPECT_TRUE(run_until(s, [&] {
+    if (d.below(2) == 0 || kept.size() >= pool.count()) kept.clear(); // all wait for these otherwise
+    bool any_open = false;
+    for (std::size_t i = 0; i != all.size(); ++i) {
+      if (all[i]->ended) continue;
+      any_open = true;
+      if (d.below(40) == 0) operations[i]->cancel();
+      if (!operations[i]->finished()) continue;
+      operations[i]->reset();
+      operations[i]->start();
     }
-    for (auto& op : operations) op->start();
-    EXPECT_TRUE(run_until(sim, [&] {
-      if (d.below(2) == 0 || kept.size() >= pool.count()) kept.clear(); // all wait for these otherwise
-      bool any_open = false;
-      for (std::size_t i = 0; i != all.size(); ++i) {
-        if (all[i]->ended) continue;
-        any_open = true;
-        if (d.below(40) == 0) operations[i]->cancel();
-        if (!operations[i]->finished()) continue;
-        operations[i]->reset();
-        operations[i]->start();
-      }
-      return !any_open;
-    }));
-    kept.clear();
-    for (auto const& c : all) EXPECT_EQ(c->received, c->sent);
-    operations.clear();
-    EXPECT_EQ(pool.lent(), 0u);
-    std::vector<unio::lent_buffer> everything;
-    while (unio::lent_buffer b = pool.try_take()) everything.push_back(std::move(b));
-    EXPECT_EQ(everything.size(), pool.count());
-  });
+    return !any_open;
+  }));
+  kept.clear();
+  for (auto const& c : all) EXPECT_EQ(c->received, c->sent);
+  operations.clear();
+  EXPECT_EQ(pool.lent(), 0u);
+  std::vector<unio::lent_buffer> everything;
+  while (unio::lent_buffer b = pool.try_take()) everything.push_back(std::move(b));
+  EXPECT_EQ(everything.size(), pool.count());
 }
 
 task<> receives_through_a_window(repeated& c, unio::buffer_pool& pool, dice d) {
@@ -227,14 +219,12 @@ task<> receives_through_a_window(repeated& c, unio::buffer_pool& pool, dice d) {
   c.ended = true;
 }
 
-TEST(simulated_pool, loses_no_byte_through_windows) {
-  for_seeds(1000, [](simulation& sim) {
-    dice d(sim.seed());
-    unio::buffer_pool pool(8 + d.below(5), 1 + d.below(30));
-    expect_all_received<repeated>(
-        sim, pool, d, 1 + d.below(4), 400,
-        [&](auto& c, dice e) { return receives_through_a_window(c, pool, e); }, sends_all);
-  });
+SEEDED_TEST(simulated_pool, loses_no_byte_through_windows, 1000) {
+  dice d(s.seed());
+  unio::buffer_pool pool(8 + d.below(5), 1 + d.below(30));
+  expect_all_received<repeated>(
+      s, pool, d, 1 + d.below(4), 400, [&](auto& c, dice e) { return receives_through_a_window(c, pool, e); },
+      sends_all);
 }
 
 // ---- registered memory ------------------------------------------------------------------------------------

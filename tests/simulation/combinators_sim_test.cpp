@@ -227,12 +227,10 @@ void play(simulation& sim, bool stops, int& lost, bool forgets_losers = false) {
   for (std::size_t i = 0; i != pipes; ++i) lost += s.read[i] != s.written[i];
 }
 
-TEST(simulated_combinators, lose_no_byte_whatever_is_stopped) {
-  for_seeds(2000, [](simulation& s) {
-    int lost = 0;
-    play(s, s.seed() % 2 == 0, lost);
-    EXPECT_EQ(lost, 0);
-  });
+SEEDED_TEST(simulated_combinators, lose_no_byte_whatever_is_stopped, 2000) {
+  int lost = 0;
+  play(s, s.seed() % 2 == 0, lost);
+  EXPECT_EQ(lost, 0);
 }
 
 // The canary: bytes that losers have read are there, and would be missed.

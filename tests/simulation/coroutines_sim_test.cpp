@@ -4,8 +4,6 @@
 #include "simulation/support.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;

@@ -4,8 +4,6 @@
 #include "simulation/support.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;
@@ -153,11 +151,10 @@ TEST(simulated_datagrams, are_lost_doubled_reordered_and_marked_where_that_is_al
   EXPECT_GT(all.marked, 100);
 }
 
-TEST(simulated_datagrams, arrive_in_order_and_once_on_an_orderly_network) {
-  for_seeds<simulation_options::orderly>(1, [](simulation& s) {
-    fates const f = fates_of(s);
-    EXPECT_EQ(f.lost + f.doubled + f.reordered + f.marked, 0);
-  });
+SEEDED_TEST(simulated_datagrams, arrive_in_order_and_once_on_an_orderly_network, 1,
+            simulation_options::orderly) {
+  fates const f = fates_of(s);
+  EXPECT_EQ(f.lost + f.doubled + f.reordered + f.marked, 0);
 }
 
 TEST(simulated_datagrams, are_the_same_with_the_same_seed) {
@@ -191,38 +188,36 @@ TEST(simulated_datagrams, are_cut_into_segments_also_where_the_kernel_refuses) {
   }
 }
 
-TEST(simulated_datagrams, move_in_batches) {
-  for_seeds(300, [](simulation& s) {
-    datagram_handle server = s.datagrams(server_at);
-    datagram_handle client = s.datagrams(client_at);
-    constexpr std::size_t count = 40;
-    std::array<int, count> numbers;
-    std::array<unio::datagram_to_send, count> out;
-    for (std::size_t i = 0; i != count; ++i) {
-      numbers[i] = static_cast<int>(i);
-      out[i] = {.how = {.to = server_at}, .bytes = unio::const_buffer(&numbers[i], sizeof(int))};
+SEEDED_TEST(simulated_datagrams, move_in_batches, 300) {
+  datagram_handle server = s.datagrams(server_at);
+  datagram_handle client = s.datagrams(client_at);
+  constexpr std::size_t count = 40;
+  std::array<int, count> numbers;
+  std::array<unio::datagram_to_send, count> out;
+  for (std::size_t i = 0; i != count; ++i) {
+    numbers[i] = static_cast<int>(i);
+    out[i] = {.how = {.to = server_at}, .bytes = unio::const_buffer(&numbers[i], sizeof(int))};
+  }
+  for (std::size_t sent = 0; sent != count;) {
+    auto const r = client.send_batch(std::span(out).subspan(sent));
+    ASSERT_TRUE(r) << r.error().message();
+    ASSERT_NE(*r, 0U);
+    sent += *r;
+  }
+  std::array<int, count> memory;
+  std::array<unio::received_datagram, count> in;
+  for (std::size_t i = 0; i != count; ++i) in[i].room = unio::mutable_buffer(&memory[i], sizeof(int));
+  for (;;) {
+    auto const r = server.receive_batch(in, 1ms);
+    if (r.error() == condition::timed_out) break;
+    ASSERT_TRUE(r) << r.error().message();
+    ASSERT_NE(*r, 0U);
+    EXPECT_EQ(r.bytes_transferred(), *r * sizeof(int));
+    for (std::size_t i = 0; i != *r; ++i) {
+      EXPECT_EQ(in[i].info.from, client_at);
+      EXPECT_TRUE(0 <= memory[i] && memory[i] < static_cast<int>(count));
     }
-    for (std::size_t sent = 0; sent != count;) {
-      auto const r = client.send_batch(std::span(out).subspan(sent));
-      ASSERT_TRUE(r) << r.error().message();
-      ASSERT_NE(*r, 0U);
-      sent += *r;
-    }
-    std::array<int, count> memory;
-    std::array<unio::received_datagram, count> in;
-    for (std::size_t i = 0; i != count; ++i) in[i].room = unio::mutable_buffer(&memory[i], sizeof(int));
-    for (;;) {
-      auto const r = server.receive_batch(in, 1ms);
-      if (r.error() == condition::timed_out) break;
-      ASSERT_TRUE(r) << r.error().message();
-      ASSERT_NE(*r, 0U);
-      EXPECT_EQ(r.bytes_transferred(), *r * sizeof(int));
-      for (std::size_t i = 0; i != *r; ++i) {
-        EXPECT_EQ(in[i].info.from, client_at);
-        EXPECT_TRUE(0 <= memory[i] && memory[i] < static_cast<int>(count));
-      }
-    }
-  });
+  }
 }
 
 // ---- stopped at any moment -------------------------------------------------------------------------------

@@ -3,10 +3,6 @@
 #include "simulation/support.hpp"
 #include "support/test.hpp"
 
-#include <unio/directory_handle.hpp>
-#include <unio/run.hpp>
-#include <unio/symlink_handle.hpp>
-
 namespace {
 
 using namespace test;
@@ -85,11 +81,9 @@ task<> program(std::uint64_t number) {
   EXPECT_EQ(listing.error().value(), ENOENT);
 }
 
-TEST(simulated_directories, are_made_listed_and_renamed) {
-  for_seeds(200, [](unio::testing::simulation& s) {
-    unio::run(program(s.options().seed));
-    EXPECT_EQ(s.refused(), "");
-  });
+SEEDED_TEST(simulated_directories, are_made_listed_and_renamed, 200) {
+  unio::run(program(s.options().seed));
+  EXPECT_EQ(s.refused(), "");
 }
 
 TEST(simulated_directories, have_no_links_and_say_so) {

@@ -5,8 +5,6 @@
 #include "support/calls.hpp"
 #include "support/test.hpp"
 
-#include <unio/file_handle.hpp>
-
 #include <fcntl.h>
 
 namespace {
@@ -71,26 +69,24 @@ TEST(simulated_lock, leaves_nothing_locked_however_it_ends) {
   EXPECT_GT(destroyed, 50);
 }
 
-TEST(simulated_lock, waits_with_a_deadline_and_without_and_tries) {
-  for_seeds(100, [](simulation& s) {
-    balanced_locks const balanced;
-    file_handle file = s.file();
-    for (unio::io_multiplexer* const m : {&s.multiplexer(), static_cast<unio::io_multiplexer*>(nullptr)}) {
-      file.set_multiplexer(m);
-      auto const begun = s.now();
-      auto lock = file.lock_file(lock_kind::shared);
-      ASSERT_TRUE(lock.has_value());
-      EXPECT_EQ(locked, 1);
-      ASSERT_TRUE(lock->unlock());
-      {
-        auto const tried = file.try_lock_file(lock_kind::exclusive);
-        EXPECT_TRUE(tried.has_value() || tried.error() == unio::condition::would_block);
-      }
-      EXPECT_EQ(file.lock_range(0, 0, lock_kind::shared).error().value(), EINVAL);
-      EXPECT_LT(s.now() - begun, 10s);
+SEEDED_TEST(simulated_lock, waits_with_a_deadline_and_without_and_tries, 100) {
+  balanced_locks const balanced;
+  file_handle file = s.file();
+  for (unio::io_multiplexer* const m : {&s.multiplexer(), static_cast<unio::io_multiplexer*>(nullptr)}) {
+    file.set_multiplexer(m);
+    auto const begun = s.now();
+    auto lock = file.lock_file(lock_kind::shared);
+    ASSERT_TRUE(lock.has_value());
+    EXPECT_EQ(locked, 1);
+    ASSERT_TRUE(lock->unlock());
+    {
+      auto const tried = file.try_lock_file(lock_kind::exclusive);
+      EXPECT_TRUE(tried.has_value() || tried.error() == unio::condition::would_block);
     }
-    EXPECT_EQ(locked, 0);
-  });
+    EXPECT_EQ(file.lock_range(0, 0, lock_kind::shared).error().value(), EINVAL);
+    EXPECT_LT(s.now() - begun, 10s);
+  }
+  EXPECT_EQ(locked, 0);
 }
 
 } // namespace

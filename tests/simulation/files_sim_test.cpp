@@ -6,12 +6,6 @@
 #include "support/test.hpp"
 #include "support/texts.hpp"
 
-#include <unio/deadline.hpp>
-#include <unio/file_handle.hpp>
-#include <unio/file_lock.hpp>
-#include <unio/mapped_file_handle.hpp>
-#include <unio/run.hpp>
-
 #include <fcntl.h>
 
 namespace {
@@ -184,61 +178,55 @@ TEST(simulated_files, fail_as_often_as_was_asked) {
   EXPECT_GT(done, 50);
 }
 
-TEST(simulated_files, fill_the_disk) {
-  for_seeds<with<&simulation_options::disk_capacity, 1000>>(200, [](simulation& s) {
-    auto first = file_handle::file({}, "/tmp/a", handle::mode::write, handle::creation::if_needed).value();
-    std::string const much(700, 'x');
-    std::size_t n = 0;
-    std::error_code why;
-    while (!why) {
-      auto const r = first.write({unio::const_buffer(much.data(), much.size()), n});
-      n += r.bytes_transferred();
-      why = r.error();
+SEEDED_TEST(simulated_files, fill_the_disk, 200, with<&simulation_options::disk_capacity, 1000>) {
+  auto first = file_handle::file({}, "/tmp/a", handle::mode::write, handle::creation::if_needed).value();
+  std::string const much(700, 'x');
+  std::size_t n = 0;
+  std::error_code why;
+  while (!why) {
+    auto const r = first.write({unio::const_buffer(much.data(), much.size()), n});
+    n += r.bytes_transferred();
+    why = r.error();
+  }
+  EXPECT_TRUE(is(why, ENOSPC)) << why.message();
+  EXPECT_EQ(n, 1000u);
+  ASSERT_TRUE(first.truncate(10));
+  EXPECT_TRUE(first.write({unio::const_buffer(much.data(), 5), 10}));
+  EXPECT_EQ(s.file_contents("/tmp/a")->size() <= 1000, true);
+}
+
+SEEDED_TEST(simulated_files, are_locked_by_one_of_two_that_opened_them, 300) {
+  auto const open = [] {
+    return file_handle::file({}, "/tmp/l", handle::mode::write, handle::creation::if_needed).value();
+  };
+  auto a = open(), b = open();
+  auto of_a = a.lock_range(0, 10, unio::lock_kind::exclusive, 1s);
+  ASSERT_TRUE(of_a.has_value());
+  EXPECT_EQ(b.lock_range(5, 10, unio::lock_kind::shared, 20ms).error(), unio::condition::timed_out);
+  EXPECT_TRUE(b.lock_range(10, 10, unio::lock_kind::shared, 1s).has_value());
+  EXPECT_TRUE(of_a->unlock());
+  EXPECT_TRUE(b.lock_range(5, 10, unio::lock_kind::shared, 1s).has_value());
+  // The end of a description is the end of its locks.
+  auto again = a.lock_range(0, 1, unio::lock_kind::exclusive, 1s);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_TRUE(again->unlock());
+}
+
+SEEDED_TEST(simulated_files, are_opened_by_coroutines, 500) {
+  s.put_file("/etc/x", bytes_of("0123456789"));
+  auto const reads = [&]() -> task<> {
+    auto file = (co_await unio::co_open({}, "/etc/x")).value();
+    std::string got;
+    std::array<char, 4> room;
+    for (;;) {
+      auto const r = co_await file.co_read({unio::mutable_buffer(room), got.size()});
+      if (r.value().empty()) break;
+      got.append(room.data(), r.bytes_transferred());
     }
-    EXPECT_TRUE(is(why, ENOSPC)) << why.message();
-    EXPECT_EQ(n, 1000u);
-    ASSERT_TRUE(first.truncate(10));
-    EXPECT_TRUE(first.write({unio::const_buffer(much.data(), 5), 10}));
-    EXPECT_EQ(s.file_contents("/tmp/a")->size() <= 1000, true);
-  });
-}
-
-TEST(simulated_files, are_locked_by_one_of_two_that_opened_them) {
-  for_seeds(300, [](simulation&) {
-    auto const open = [] {
-      return file_handle::file({}, "/tmp/l", handle::mode::write, handle::creation::if_needed).value();
-    };
-    auto a = open(), b = open();
-    auto of_a = a.lock_range(0, 10, unio::lock_kind::exclusive, 1s);
-    ASSERT_TRUE(of_a.has_value());
-    EXPECT_EQ(b.lock_range(5, 10, unio::lock_kind::shared, 20ms).error(), unio::condition::timed_out);
-    EXPECT_TRUE(b.lock_range(10, 10, unio::lock_kind::shared, 1s).has_value());
-    EXPECT_TRUE(of_a->unlock());
-    EXPECT_TRUE(b.lock_range(5, 10, unio::lock_kind::shared, 1s).has_value());
-    // The end of a description is the end of its locks.
-    auto again = a.lock_range(0, 1, unio::lock_kind::exclusive, 1s);
-    ASSERT_TRUE(again.has_value());
-    EXPECT_TRUE(again->unlock());
-  });
-}
-
-TEST(simulated_files, are_opened_by_coroutines) {
-  for_seeds(500, [](simulation& s) {
-    s.put_file("/etc/x", bytes_of("0123456789"));
-    auto const reads = [&]() -> task<> {
-      auto file = (co_await unio::co_open({}, "/etc/x")).value();
-      std::string got;
-      std::array<char, 4> room;
-      for (;;) {
-        auto const r = co_await file.co_read({unio::mutable_buffer(room), got.size()});
-        if (r.value().empty()) break;
-        got.append(room.data(), r.bytes_transferred());
-      }
-      EXPECT_EQ(got, "0123456789");
-    };
-    unio::run(reads());
-    EXPECT_EQ(s.refused(), "");
-  });
+    EXPECT_EQ(got, "0123456789");
+  };
+  unio::run(reads());
+  EXPECT_EQ(s.refused(), "");
 }
 
 TEST(simulated_files, cannot_be_mapped_and_are_refused_by_name) {

@@ -4,7 +4,6 @@
 #include "support/test.hpp"
 
 #include <unio/foreign_handle.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 
@@ -45,21 +44,19 @@ TEST(simulated_foreign, is_ready_when_the_world_says_so) {
   EXPECT_GT(in_vain, 100);
 }
 
-TEST(simulated_foreign, is_cancelled_by_a_stop_and_by_closing) {
-  for_seeds(50, [](simulation& s) {
-    auto ends = unio::pipe_handle::anonymous().value();
-    auto h = foreign_handle::watch(ends.reader.native_handle()).value();
-    std::error_code ended;
-    auto const wait = [&]() -> task<> { ended = (co_await h.co_wait(readiness_set::readable)).error(); };
-    auto const close = [&]() -> task<> {
-      unio::timer_handle t(unio::deadline(3ms));
-      (void)co_await t.co_wait();
-      EXPECT_TRUE(h.close());
-    };
-    unio::run(s.multiplexer(), unio::when_all(wait(), close()));
-    EXPECT_EQ(ended, condition::canceled);
-    EXPECT_EQ(h.watched(), -1);
-  });
+SEEDED_TEST(simulated_foreign, is_cancelled_by_a_stop_and_by_closing, 50) {
+  auto ends = unio::pipe_handle::anonymous().value();
+  auto h = foreign_handle::watch(ends.reader.native_handle()).value();
+  std::error_code ended;
+  auto const wait = [&]() -> task<> { ended = (co_await h.co_wait(readiness_set::readable)).error(); };
+  auto const close = [&]() -> task<> {
+    unio::timer_handle t(unio::deadline(3ms));
+    (void)co_await t.co_wait();
+    EXPECT_TRUE(h.close());
+  };
+  unio::run(s.multiplexer(), unio::when_all(wait(), close()));
+  EXPECT_EQ(ended, condition::canceled);
+  EXPECT_EQ(h.watched(), -1);
 }
 
 } // namespace

@@ -5,8 +5,6 @@
 #include "support/coroutine.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 namespace {
 
 using namespace test;
@@ -32,24 +30,20 @@ task<std::uint32_t> waits_for(word& w, std::uint32_t last) {
   co_return seen;
 }
 
-TEST(futex_sim, sees_every_last_change) {
-  test::for_seeds(1000, [](simulation& s) {
-    word w{0};
-    unio::async_run(s.multiplexer(), adds(w, 5));
-    EXPECT_EQ(unio::run(s.multiplexer(), waits_for(w, 5)), 5U);
-  });
+SEEDED_TEST(futex_sim, sees_every_last_change, 1000) {
+  word w{0};
+  unio::async_run(s.multiplexer(), adds(w, 5));
+  EXPECT_EQ(unio::run(s.multiplexer(), waits_for(w, 5)), 5U);
 }
 
-TEST(futex_sim, waits_in_vain_until_its_deadline) {
-  test::for_seeds(50, [](simulation& s) {
-    word w{0};
-    auto const in_vain = [&]() -> task<std::error_code> {
-      futex f(w);
-      auto const r = co_await f.co_wait(0, 10s);
-      co_return r.error();
-    };
-    EXPECT_EQ(unio::run(s.multiplexer(), in_vain()), condition::timed_out);
-  });
+SEEDED_TEST(futex_sim, waits_in_vain_until_its_deadline, 50) {
+  word w{0};
+  auto const in_vain = [&]() -> task<std::error_code> {
+    futex f(w);
+    auto const r = co_await f.co_wait(0, 10s);
+    co_return r.error();
+  };
+  EXPECT_EQ(unio::run(s.multiplexer(), in_vain()), condition::timed_out);
 }
 
 } // namespace

@@ -5,8 +5,6 @@
 #include "support/stack_extent.hpp"
 #include "support/test.hpp"
 
-#include <unio/run.hpp>
-
 #include <coroutine>
 #include <numeric>
 
@@ -15,27 +13,25 @@ namespace {
 using namespace test;
 
 // Case 11
-TEST(simulated_close, of_one_handle_leaves_what_is_in_flight_on_others_alone) {
-  for_seeds(1000, [](simulation& s) {
-    auto first = s.listener();
-    auto second = s.listener();
-    auto [a, b] = s.stream_pair();
-    std::array<char, 4> buffer{};
-    started accept_first{async_accept(first)};
-    started accept_second{async_accept(second)};
-    started read{async_read(a, unio::mutable_buffer(buffer))};
-    for (std::uint64_t turns = s.seed() % 5; turns != 0; --turns) (void)s.multiplexer().complete_io();
-    auto client = s.connect_to(second);
-    ASSERT_TRUE(b.write(unio::const_buffer("abcd", 4)).has_value());
-    ASSERT_TRUE(first.close().has_value());
-    expect_ended_once(accept_first);
-    EXPECT_EQ(accept_first.error, condition::canceled);
-    EXPECT_TRUE(run_until(s, [&] { return accept_second.ended() && read.ended(); }));
-    expect_ended_once(accept_second);
-    expect_ended_once(read);
-    EXPECT_FALSE(accept_second.error);
-    EXPECT_GT(read.bytes, 0u);
-  });
+SEEDED_TEST(simulated_close, of_one_handle_leaves_what_is_in_flight_on_others_alone, 1000) {
+  auto first = s.listener();
+  auto second = s.listener();
+  auto [a, b] = s.stream_pair();
+  std::array<char, 4> buffer{};
+  started accept_first{async_accept(first)};
+  started accept_second{async_accept(second)};
+  started read{async_read(a, unio::mutable_buffer(buffer))};
+  for (std::uint64_t turns = s.seed() % 5; turns != 0; --turns) (void)s.multiplexer().complete_io();
+  auto client = s.connect_to(second);
+  ASSERT_TRUE(b.write(unio::const_buffer("abcd", 4)).has_value());
+  ASSERT_TRUE(first.close().has_value());
+  expect_ended_once(accept_first);
+  EXPECT_EQ(accept_first.error, condition::canceled);
+  EXPECT_TRUE(run_until(s, [&] { return accept_second.ended() && read.ended(); }));
+  expect_ended_once(accept_second);
+  expect_ended_once(read);
+  EXPECT_FALSE(accept_second.error);
+  EXPECT_GT(read.bytes, 0u);
 }
 
 // Case 13
@@ -68,32 +64,31 @@ simulation_options ready_at_once(std::uint64_t seed) noexcept {
 constexpr int a_million = 1'000'000;
 
 // Case 16
-TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_with_receivers) {
-  for_seeds<ready_at_once>(1, [](simulation& s) {
-    struct repeating {
-      unio::io_operation_connection<async_read, repeating>* op = nullptr;
-      int* left = nullptr;
-      stack_extent* stack = nullptr;
-      void set_value(unio::io_result<unio::mutable_buffers> r) { EXPECT_EQ(r.bytes_transferred(), 1u); }
-      void set_done() {
-        stack->look();
-        if (--*left == 0) return;
-        op->reset();
-        op->start();
-      }
-    };
-    std::byte const one{1};
-    auto file = s.file({&one, 1});
-    char byte = 0;
-    int left = a_million;
-    stack_extent stack;
-    unio::io_operation_connection<async_read, repeating> op;
-    op = connect(async_read(file, {unio::mutable_buffer(&byte, 1), 0}), repeating{&op, &left, &stack});
-    op.start();
-    EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
-    EXPECT_LT(stack.bytes(), 16u * 1024);
-    EXPECT_GT(s.multiplexer().counters().inline_hits, 900'000u);
-  });
+SEEDED_TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_with_receivers, 1,
+            ready_at_once) {
+  struct repeating {
+    unio::io_operation_connection<async_read, repeating>* op = nullptr;
+    int* left = nullptr;
+    stack_extent* stack = nullptr;
+    void set_value(unio::io_result<unio::mutable_buffers> r) { EXPECT_EQ(r.bytes_transferred(), 1u); }
+    void set_done() {
+      stack->look();
+      if (--*left == 0) return;
+      op->reset();
+      op->start();
+    }
+  };
+  std::byte const one{1};
+  auto file = s.file({&one, 1});
+  char byte = 0;
+  int left = a_million;
+  stack_extent stack;
+  unio::io_operation_connection<async_read, repeating> op;
+  op = connect(async_read(file, {unio::mutable_buffer(&byte, 1), 0}), repeating{&op, &left, &stack});
+  op.start();
+  EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
+  EXPECT_LT(stack.bytes(), 16u * 1024);
+  EXPECT_GT(s.multiplexer().counters().inline_hits, 900'000u);
 }
 
 // A coroutine that runs by itself.
@@ -117,16 +112,15 @@ detached read_a_million(unio::file_handle& file, int& left, stack_extent& stack)
 }
 
 // Case 16
-TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_with_coroutines) {
-  for_seeds<ready_at_once>(1, [](simulation& s) {
-    std::byte const one{1};
-    auto file = s.file({&one, 1});
-    int left = a_million;
-    stack_extent stack;
-    read_a_million(file, left, stack);
-    EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
-    EXPECT_LT(stack.bytes(), 16u * 1024);
-  });
+SEEDED_TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_with_coroutines, 1,
+            ready_at_once) {
+  std::byte const one{1};
+  auto file = s.file({&one, 1});
+  int left = a_million;
+  stack_extent stack;
+  read_a_million(file, left, stack);
+  EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
+  EXPECT_LT(stack.bytes(), 16u * 1024);
 }
 
 // Case 21
@@ -165,48 +159,44 @@ TEST(simulated_close, twice_or_inside_its_own_receiver_is_harmless) {
 }
 
 // Case 18: the lowest number is given out again at once
-TEST(simulated_close, ends_what_is_in_flight_before_the_number_has_its_next_owner) {
-  for_seeds(2000, [](simulation& s) {
-    auto old = s.pipe();
-    std::array<char, 8> old_buffer{};
-    started read{async_read(old.reader, unio::mutable_buffer(old_buffer))};
-    for (std::uint64_t turns = s.seed() % 6; turns != 0; --turns) (void)s.multiplexer().complete_io();
-    int const number = old.reader.native_handle();
-    ASSERT_TRUE(old.reader.close().has_value());
-    expect_ended_once(read);
-    auto next = s.pipe();
-    EXPECT_EQ(next.reader.native_handle(), number);
-    EXPECT_EQ(next.writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
-    for (int i = 0; i != 20; ++i) (void)s.multiplexer().try_run();
-    std::array<char, 8> buffer{};
-    EXPECT_EQ(next.reader.read(unio::mutable_buffer(buffer)).bytes_transferred(), 1u)
-        << "the old operation took it";
-  });
+SEEDED_TEST(simulated_close, ends_what_is_in_flight_before_the_number_has_its_next_owner, 2000) {
+  auto old = s.pipe();
+  std::array<char, 8> old_buffer{};
+  started read{async_read(old.reader, unio::mutable_buffer(old_buffer))};
+  for (std::uint64_t turns = s.seed() % 6; turns != 0; --turns) (void)s.multiplexer().complete_io();
+  int const number = old.reader.native_handle();
+  ASSERT_TRUE(old.reader.close().has_value());
+  expect_ended_once(read);
+  auto next = s.pipe();
+  EXPECT_EQ(next.reader.native_handle(), number);
+  EXPECT_EQ(next.writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
+  for (int i = 0; i != 20; ++i) (void)s.multiplexer().try_run();
+  std::array<char, 8> buffer{};
+  EXPECT_EQ(next.reader.read(unio::mutable_buffer(buffer)).bytes_transferred(), 1u)
+      << "the old operation took it";
 }
 
 // Case 22
-TEST(simulated_handle, may_be_moved_while_an_operation_is_in_flight_on_it) {
-  for_seeds(1000, [](simulation& s) {
-    auto first = s.pipe();
-    auto second = s.pipe();
-    std::array<char, 4> buffers[2]{};
-    started on_first{async_read(first.reader, unio::mutable_buffer(buffers[0]))};
-    started on_second{async_read(second.reader, unio::mutable_buffer(buffers[1]))};
-    for (std::uint64_t turns = s.seed() % 4; turns != 0; --turns) (void)s.multiplexer().complete_io();
-    unio::pipe_handle moved = std::move(first.reader);
-    unio::pipe_handle& same = moved;
-    moved = std::move(same);
-    EXPECT_TRUE(moved.is_open());
-    EXPECT_FALSE(on_first.ended());
-    EXPECT_EQ(first.writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
-    moved = std::move(second.reader); // closes what it had
-    (void)s.multiplexer().try_run();
-    expect_ended_once(on_first);
-    EXPECT_FALSE(on_second.ended());
-    EXPECT_EQ(second.writer.write(unio::const_buffer("y", 1)).bytes_transferred(), 1u);
-    EXPECT_TRUE(run_until(s, [&] { return on_second.ended(); }));
-    EXPECT_EQ(on_second.bytes, 1u);
-  });
+SEEDED_TEST(simulated_handle, may_be_moved_while_an_operation_is_in_flight_on_it, 1000) {
+  auto first = s.pipe();
+  auto second = s.pipe();
+  std::array<char, 4> buffers[2]{};
+  started on_first{async_read(first.reader, unio::mutable_buffer(buffers[0]))};
+  started on_second{async_read(second.reader, unio::mutable_buffer(buffers[1]))};
+  for (std::uint64_t turns = s.seed() % 4; turns != 0; --turns) (void)s.multiplexer().complete_io();
+  unio::pipe_handle moved = std::move(first.reader);
+  unio::pipe_handle& same = moved;
+  moved = std::move(same);
+  EXPECT_TRUE(moved.is_open());
+  EXPECT_FALSE(on_first.ended());
+  EXPECT_EQ(first.writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
+  moved = std::move(second.reader); // closes what it had
+  (void)s.multiplexer().try_run();
+  expect_ended_once(on_first);
+  EXPECT_FALSE(on_second.ended());
+  EXPECT_EQ(second.writer.write(unio::const_buffer("y", 1)).bytes_transferred(), 1u);
+  EXPECT_TRUE(run_until(s, [&] { return on_second.ended(); }));
+  EXPECT_EQ(on_second.bytes, 1u);
 }
 
 // Case 38
@@ -315,19 +305,18 @@ struct busy_readers {
   std::vector<reader> all;
 };
 
-TEST(simulated_fairness, none_of_many_is_served_twice_before_all_are_served_once) {
-  for_seeds<simulation_options::orderly>(50, [](simulation& s) {
-    for (std::size_t const n : {std::size_t{2}, std::size_t{64}, std::size_t{150}}) {
-      busy_readers readers(s, n, 40);
-      // A reader that was resumed may read one more byte on the spot: so it is ahead by no more than two.
-      for (int turn = 0; s.multiplexer().try_run().value_or(0) != 0; ++turn) {
-        auto const [fewest, most] = readers.fewest_and_most();
-        EXPECT_LE(most - fewest, 2) << n << " readers, turn " << turn;
-        if (::testing::Test::HasFailure()) return;
-      }
-      EXPECT_EQ(readers.sum(), static_cast<int>(n) * 40);
+SEEDED_TEST(simulated_fairness, none_of_many_is_served_twice_before_all_are_served_once, 50,
+            simulation_options::orderly) {
+  for (std::size_t const n : {std::size_t{2}, std::size_t{64}, std::size_t{150}}) {
+    busy_readers readers(s, n, 40);
+    // A reader that was resumed may read one more byte on the spot: so it is ahead by no more than two.
+    for (int turn = 0; s.multiplexer().try_run().value_or(0) != 0; ++turn) {
+      auto const [fewest, most] = readers.fewest_and_most();
+      EXPECT_LE(most - fewest, 2) << n << " readers, turn " << turn;
+      if (::testing::Test::HasFailure()) return;
     }
-  });
+    EXPECT_EQ(readers.sum(), static_cast<int>(n) * 40);
+  }
 }
 
 TEST(simulated_fairness, a_timer_that_is_due_fires_within_64_completions_however_many_are_ready) {

@@ -8,7 +8,6 @@
 #include "sys/calls.hpp"
 
 #include <unio/adopt.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 
@@ -39,84 +38,78 @@ std::string read_all(socket_handle& s, std::error_code& why) {
 
 // ---- connecting
 
-TEST(simulated_network, connects_sockets_of_every_family) {
-  for_seeds<without_resets>(500, [](simulation& s) {
-    char const* const places[] = {"127.0.0.1:0", "10.1.2.3:80", "[::1]:0", "unix:/run/x", "unix:@x"};
-    endpoint const here = at(places[s.seed() % 5]);
-    auto listening = listening_socket_handle::listen(here).value();
-    endpoint const there = listening.local_endpoint().value();
-    if (here.family() != unio::address_family::unix_path) {
-      EXPECT_NE(there.port(), 0);
-    }
-    auto client = socket_handle::connected_to(there).value();
-    auto server = listening.accept().value();
-    EXPECT_EQ(client.remote_endpoint().value(), there);
-    EXPECT_EQ(server.local_endpoint().value(), there);
-    EXPECT_EQ(server.remote_endpoint().value(), client.local_endpoint().value());
+SEEDED_TEST(simulated_network, connects_sockets_of_every_family, 500, without_resets) {
+  char const* const places[] = {"127.0.0.1:0", "10.1.2.3:80", "[::1]:0", "unix:/run/x", "unix:@x"};
+  endpoint const here = at(places[s.seed() % 5]);
+  auto listening = listening_socket_handle::listen(here).value();
+  endpoint const there = listening.local_endpoint().value();
+  if (here.family() != unio::address_family::unix_path) {
+    EXPECT_NE(there.port(), 0);
+  }
+  auto client = socket_handle::connected_to(there).value();
+  auto server = listening.accept().value();
+  EXPECT_EQ(client.remote_endpoint().value(), there);
+  EXPECT_EQ(server.local_endpoint().value(), there);
+  EXPECT_EQ(server.remote_endpoint().value(), client.local_endpoint().value());
 
-    std::string const said = text_of(700), answered = text_of(300, 5000);
-    for (std::size_t n = 0; n != said.size();)
-      n += client.write(unio::const_buffer(said.data() + n, said.size() - n)).bytes_transferred();
-    ASSERT_TRUE(client.shutdown(socket_handle::side::send));
-    std::error_code why;
-    EXPECT_EQ(read_all(server, why), said);
-    EXPECT_FALSE(why);
-    for (std::size_t n = 0; n != answered.size();)
-      n += server.write(unio::const_buffer(answered.data() + n, answered.size() - n)).bytes_transferred();
-    ASSERT_TRUE(server.close());
-    EXPECT_EQ(read_all(client, why), answered);
-    EXPECT_FALSE(why);
-  });
+  std::string const said = text_of(700), answered = text_of(300, 5000);
+  for (std::size_t n = 0; n != said.size();)
+    n += client.write(unio::const_buffer(said.data() + n, said.size() - n)).bytes_transferred();
+  ASSERT_TRUE(client.shutdown(socket_handle::side::send));
+  std::error_code why;
+  EXPECT_EQ(read_all(server, why), said);
+  EXPECT_FALSE(why);
+  for (std::size_t n = 0; n != answered.size();)
+    n += server.write(unio::const_buffer(answered.data() + n, answered.size() - n)).bytes_transferred();
+  ASSERT_TRUE(server.close());
+  EXPECT_EQ(read_all(client, why), answered);
+  EXPECT_FALSE(why);
 }
 
-TEST(simulated_network, connects_in_every_style) {
-  for_seeds<without_resets>(1000, [](simulation& s) {
-    auto listening = listening_socket_handle::listen(at("[::1]:0")).value();
-    endpoint const there = listening.local_endpoint().value();
-    bool done = false;
-    auto const serve = [&]() -> task<> {
-      auto server = (co_await listening.co_accept()).value();
-      std::array<char, 1> byte{};
-      (void)co_await server.co_read(unio::mutable_buffer(byte));
-      done = byte[0] == 'x';
-    };
-    auto const ask = [&]() -> task<> {
-      auto client = socket_handle::create(there.family()).value();
-      auto const connected = co_await client.co_connect(there);
-      EXPECT_TRUE(connected);
-      (void)co_await client.co_write(unio::const_buffer("x", 1));
-    };
-    unio::async_run(s.multiplexer(), serve());
-    unio::run(ask());
-    EXPECT_TRUE(run_until(s, [&] { return done; }));
-  });
+SEEDED_TEST(simulated_network, connects_in_every_style, 1000, without_resets) {
+  auto listening = listening_socket_handle::listen(at("[::1]:0")).value();
+  endpoint const there = listening.local_endpoint().value();
+  bool done = false;
+  auto const serve = [&]() -> task<> {
+    auto server = (co_await listening.co_accept()).value();
+    std::array<char, 1> byte{};
+    (void)co_await server.co_read(unio::mutable_buffer(byte));
+    done = byte[0] == 'x';
+  };
+  auto const ask = [&]() -> task<> {
+    auto client = socket_handle::create(there.family()).value();
+    auto const connected = co_await client.co_connect(there);
+    EXPECT_TRUE(connected);
+    (void)co_await client.co_write(unio::const_buffer("x", 1));
+  };
+  unio::async_run(s.multiplexer(), serve());
+  unio::run(ask());
+  EXPECT_TRUE(run_until(s, [&] { return done; }));
 }
 
-TEST(simulated_network, refuses_and_times_out_as_a_network_does) {
-  for_seeds<without_resets>(300, [](simulation& s) {
-    EXPECT_TRUE(is(socket_handle::connected_to(at("127.0.0.1:9")).error(), ECONNREFUSED));
-    EXPECT_TRUE(is(socket_handle::connected_to(at("unix:/nowhere")).error(), ENOENT));
-    EXPECT_TRUE(is(socket_handle::connected_to(at("unix:@nowhere")).error(), ECONNREFUSED));
+SEEDED_TEST(simulated_network, refuses_and_times_out_as_a_network_does, 300, without_resets) {
+  EXPECT_TRUE(is(socket_handle::connected_to(at("127.0.0.1:9")).error(), ECONNREFUSED));
+  EXPECT_TRUE(is(socket_handle::connected_to(at("unix:/nowhere")).error(), ENOENT));
+  EXPECT_TRUE(is(socket_handle::connected_to(at("unix:@nowhere")).error(), ECONNREFUSED));
 
-    auto listening = listening_socket_handle::listen(at("192.0.2.1:80")).value();
-    s.set_route(at("192.0.2.1:0"), {.error = std::errc::host_unreachable});
-    EXPECT_TRUE(is(socket_handle::connected_to(at("192.0.2.1:80")).error(), EHOSTUNREACH));
+  auto listening = listening_socket_handle::listen(at("192.0.2.1:80")).value();
+  s.set_route(at("192.0.2.1:0"), {.error = std::errc::host_unreachable});
+  EXPECT_TRUE(is(socket_handle::connected_to(at("192.0.2.1:80")).error(), EHOSTUNREACH));
 
-    s.set_route(at("192.0.2.1:0"), {.is_lost = true});
-    auto began = unio::now();
-    EXPECT_EQ(socket_handle::connected_to(at("192.0.2.1:80"), 700ms).error(), unio::condition::timed_out);
-    EXPECT_GE(unio::now() - began, 700ms);
-    EXPECT_LT(unio::now() - began, 1s);
-    began = unio::now();
-    EXPECT_TRUE(is(socket_handle::connected_to(at("192.0.2.1:80")).error(), ETIMEDOUT));
-    EXPECT_GT(unio::now() - began, 1min);
+  s.set_route(at("192.0.2.1:0"), {.is_lost = true});
+  auto began = unio::now();
+  EXPECT_EQ(socket_handle::connected_to(at("192.0.2.1:80"), 700ms).error(), unio::condition::timed_out);
+  EXPECT_GE(unio::now() - began, 700ms);
+  EXPECT_LT(unio::now() - began, 1s);
+  began = unio::now();
+  EXPECT_TRUE(is(socket_handle::connected_to(at("192.0.2.1:80")).error(), ETIMEDOUT));
+  EXPECT_GT(unio::now() - began, 1min);
 
-    // An answer that is late comes all the same.
-    s.set_route(at("192.0.2.1:0"), {.latency = 40ms});
-    began = unio::now();
-    EXPECT_TRUE(socket_handle::connected_to(at("192.0.2.1:80")).has_value());
-    EXPECT_GE(unio::now() - began, 80ms);
-  });
+  // An answer that is late comes all the same.
+  s.set_route(at("192.0.2.1:0"), {.latency = 40ms});
+  began = unio::now();
+  EXPECT_TRUE(socket_handle::connected_to(at("192.0.2.1:80")).has_value());
+  EXPECT_GE(unio::now() - began, 80ms);
 }
 
 TEST(simulated_network, lets_a_connection_wait_for_room_in_the_backlog) {
@@ -132,47 +125,45 @@ TEST(simulated_network, lets_a_connection_wait_for_room_in_the_backlog) {
 
 // ---- names
 
-TEST(simulated_network, gives_names_as_the_kernel_does) {
-  for_seeds<without_resets>(100, [](simulation&) {
-    auto const listen = [](std::string_view where, unio::listen_options o = {}) {
-      return listening_socket_handle::listen(at(where), o);
-    };
-    auto first = listen("127.0.0.1:80").value();
-    EXPECT_TRUE(is(listen("127.0.0.1:80").error(), EADDRINUSE));
-    EXPECT_TRUE(is(listen("0.0.0.0:80").error(), EADDRINUSE));
-    EXPECT_TRUE(is(listen("[::]:80", {.ipv6_only = false}).error(), EADDRINUSE));
-    auto other_family = listen("[::]:80").value();
-    auto other_address = listen("127.0.0.2:80").value();
+SEEDED_TEST(simulated_network, gives_names_as_the_kernel_does, 100, without_resets) {
+  auto const listen = [](std::string_view where, unio::listen_options o = {}) {
+    return listening_socket_handle::listen(at(where), o);
+  };
+  auto first = listen("127.0.0.1:80").value();
+  EXPECT_TRUE(is(listen("127.0.0.1:80").error(), EADDRINUSE));
+  EXPECT_TRUE(is(listen("0.0.0.0:80").error(), EADDRINUSE));
+  EXPECT_TRUE(is(listen("[::]:80", {.ipv6_only = false}).error(), EADDRINUSE));
+  auto other_family = listen("[::]:80").value();
+  auto other_address = listen("127.0.0.2:80").value();
 
-    std::set<std::uint16_t> ports;
-    std::vector<listening_socket_handle> many;
-    for (int i = 0; i != 20; ++i) {
-      many.push_back(listen("127.0.0.1:0").value());
-      ports.insert(many.back().local_endpoint()->port());
-    }
-    EXPECT_EQ(ports.size(), 20u);
+  std::set<std::uint16_t> ports;
+  std::vector<listening_socket_handle> many;
+  for (int i = 0; i != 20; ++i) {
+    many.push_back(listen("127.0.0.1:0").value());
+    ports.insert(many.back().local_endpoint()->port());
+  }
+  EXPECT_EQ(ports.size(), 20u);
 
-    auto client = socket_handle::create(unio::address_family::ipv4).value();
-    ASSERT_TRUE(client.bind(at("127.0.0.1:4000")));
-    EXPECT_TRUE(is(client.bind(at("127.0.0.1:4001")).error(), EINVAL));
-    EXPECT_TRUE(is(client.remote_endpoint().error(), ENOTCONN));
-    ASSERT_TRUE(client.connect(at("127.0.0.1:80")));
-    EXPECT_TRUE(is(client.connect(at("127.0.0.1:80")).error(), EISCONN));
-    EXPECT_EQ(first.accept()->remote_endpoint().value(), at("127.0.0.1:4000"));
+  auto client = socket_handle::create(unio::address_family::ipv4).value();
+  ASSERT_TRUE(client.bind(at("127.0.0.1:4000")));
+  EXPECT_TRUE(is(client.bind(at("127.0.0.1:4001")).error(), EINVAL));
+  EXPECT_TRUE(is(client.remote_endpoint().error(), ENOTCONN));
+  ASSERT_TRUE(client.connect(at("127.0.0.1:80")));
+  EXPECT_TRUE(is(client.connect(at("127.0.0.1:80")).error(), EISCONN));
+  EXPECT_EQ(first.accept()->remote_endpoint().value(), at("127.0.0.1:4000"));
 
-    // A path stays behind its socket, an abstract name does not.
-    auto path = listen("unix:/run/x").value();
-    EXPECT_TRUE(is(listen("unix:/run/x").error(), EADDRINUSE));
-    ASSERT_TRUE(path.close());
-    EXPECT_TRUE(is(socket_handle::connected_to(at("unix:/run/x")).error(), ECONNREFUSED));
-    EXPECT_TRUE(is(listen("unix:/run/x").error(), EADDRINUSE));
-    EXPECT_EQ(unio::sys::unlinkat(AT_FDCWD, "/run/x", 0), 0);
-    EXPECT_TRUE(listen("unix:/run/x").has_value());
-    auto abstract = listen("unix:@x").value();
-    EXPECT_TRUE(is(listen("unix:@x").error(), EADDRINUSE));
-    ASSERT_TRUE(abstract.close());
-    EXPECT_TRUE(listen("unix:@x").has_value());
-  });
+  // A path stays behind its socket, an abstract name does not.
+  auto path = listen("unix:/run/x").value();
+  EXPECT_TRUE(is(listen("unix:/run/x").error(), EADDRINUSE));
+  ASSERT_TRUE(path.close());
+  EXPECT_TRUE(is(socket_handle::connected_to(at("unix:/run/x")).error(), ECONNREFUSED));
+  EXPECT_TRUE(is(listen("unix:/run/x").error(), EADDRINUSE));
+  EXPECT_EQ(unio::sys::unlinkat(AT_FDCWD, "/run/x", 0), 0);
+  EXPECT_TRUE(listen("unix:/run/x").has_value());
+  auto abstract = listen("unix:@x").value();
+  EXPECT_TRUE(is(listen("unix:@x").error(), EADDRINUSE));
+  ASSERT_TRUE(abstract.close());
+  EXPECT_TRUE(listen("unix:@x").has_value());
 }
 
 TEST(simulated_network, spreads_connections_over_a_group_and_maps_ipv4_into_ipv6) {
@@ -386,33 +377,32 @@ TEST(simulated_network, delivers_all_bytes_in_order_or_reports_that_it_did_not) 
   EXPECT_GT(whole, 200);
 }
 
-TEST(simulated_network, ends_a_silent_connection_with_the_limit_that_two_tasks_share) {
-  for_seeds<without_resets>(500, [](simulation& s) {
-    auto listening = listening_socket_handle::listen(at("10.0.0.1:80")).value();
-    auto client = socket_handle::connected_to(at("10.0.0.1:80")).value();
-    auto server = listening.accept().value();
-    // Any byte in either direction counts as a sign of life.
-    auto last = unio::now();
-    auto const began = last;
-    auto const idle = [&]() -> task<> {
-      while (last + 50ms > unio::now()) (void)co_await unio::co_sleep(last + 50ms);
-    };
-    auto const reads = [&]() -> task<> {
-      std::array<char, 1> byte;
-      while (auto const got = co_await server.co_read(unio::mutable_buffer(byte))) last = unio::now();
-    };
-    auto const writes = [&]() -> task<> {
-      for (int i = 0; i != 5; ++i) {
-        (void)co_await unio::co_sleep(30ms);
-        (void)co_await client.co_write(unio::const_buffer("x", 1));
-      }
-      (void)co_await unio::co_sleep(1h);
-    };
-    unio::run([&]() -> task<> { (void)co_await unio::when_any(idle(), reads(), writes()); }());
-    EXPECT_GE(unio::now() - began, 200ms);
-    EXPECT_LT(unio::now() - began, 400ms);
-    EXPECT_EQ(s.now(), unio::now());
-  });
+SEEDED_TEST(simulated_network, ends_a_silent_connection_with_the_limit_that_two_tasks_share, 500,
+            without_resets) {
+  auto listening = listening_socket_handle::listen(at("10.0.0.1:80")).value();
+  auto client = socket_handle::connected_to(at("10.0.0.1:80")).value();
+  auto server = listening.accept().value();
+  // Any byte in either direction counts as a sign of life.
+  auto last = unio::now();
+  auto const began = last;
+  auto const idle = [&]() -> task<> {
+    while (last + 50ms > unio::now()) (void)co_await unio::co_sleep(last + 50ms);
+  };
+  auto const reads = [&]() -> task<> {
+    std::array<char, 1> byte;
+    while (auto const got = co_await server.co_read(unio::mutable_buffer(byte))) last = unio::now();
+  };
+  auto const writes = [&]() -> task<> {
+    for (int i = 0; i != 5; ++i) {
+      (void)co_await unio::co_sleep(30ms);
+      (void)co_await client.co_write(unio::const_buffer("x", 1));
+    }
+    (void)co_await unio::co_sleep(1h);
+  };
+  unio::run([&]() -> task<> { (void)co_await unio::when_any(idle(), reads(), writes()); }());
+  EXPECT_GE(unio::now() - began, 200ms);
+  EXPECT_LT(unio::now() - began, 400ms);
+  EXPECT_EQ(s.now(), unio::now());
 }
 
 TEST(simulated_network, tells_a_writer_late_that_its_peer_has_gone) {
@@ -428,52 +418,48 @@ TEST(simulated_network, tells_a_writer_late_that_its_peer_has_gone) {
 
 // ---- programs
 
-TEST(simulated_program, makes_its_own_multiplexers) {
-  for_seeds<without_resets>(300, [](simulation& s) {
-    EXPECT_EQ(&unio::this_thread::multiplexer(), &s.multiplexer());
-    auto own = unio::io_multiplexer::best_available(1).value();
-    EXPECT_STREQ(own->capabilities().driver, "simulated");
-    auto listening = listening_socket_handle::listen(at("10.0.0.1:80")).value();
-    listening.set_multiplexer(own.get());
-    // What one of them has submitted goes on while the other one sleeps.
-    bool accepted = false;
-    unio::async_run(*own, [](listening_socket_handle& l, bool& done) -> task<> {
-      done = (co_await l.co_accept()).has_value();
-    }(listening, accepted));
-    (void)own->try_run();
-    auto client = unio::run([]() -> task<socket_handle> {
-      auto c = socket_handle::create(unio::address_family::ipv4).value();
-      (co_await c.co_connect(at("10.0.0.1:80"))).value();
-      co_return c;
-    }());
-    while (!accepted) ASSERT_TRUE(own->run().has_value());
-    ASSERT_TRUE(client.close());
-    ASSERT_TRUE(listening.close());
-  });
+SEEDED_TEST(simulated_program, makes_its_own_multiplexers, 300, without_resets) {
+  EXPECT_EQ(&unio::this_thread::multiplexer(), &s.multiplexer());
+  auto own = unio::io_multiplexer::best_available(1).value();
+  EXPECT_STREQ(own->capabilities().driver, "simulated");
+  auto listening = listening_socket_handle::listen(at("10.0.0.1:80")).value();
+  listening.set_multiplexer(own.get());
+  // What one of them has submitted goes on while the other one sleeps.
+  bool accepted = false;
+  unio::async_run(*own, [](listening_socket_handle& l, bool& done) -> task<> {
+    done = (co_await l.co_accept()).has_value();
+  }(listening, accepted));
+  (void)own->try_run();
+  auto client = unio::run([]() -> task<socket_handle> {
+    auto c = socket_handle::create(unio::address_family::ipv4).value();
+    (co_await c.co_connect(at("10.0.0.1:80"))).value();
+    co_return c;
+  }());
+  while (!accepted) ASSERT_TRUE(own->run().has_value());
+  ASSERT_TRUE(client.close());
+  ASSERT_TRUE(listening.close());
 }
 
-TEST(simulated_program, opens_pipes_and_events) {
-  for_seeds(300, [](simulation&) {
-    auto event = unio::event_handle::create().value();
-    auto [reader, writer] = unio::pipe_handle::anonymous().value();
-    auto [a, b] = socket_handle::pair().value();
-    std::uint64_t signals = 0;
-    auto const waits = [&]() -> task<> {
-      while (signals < 3) signals += (co_await event.co_wait()).value();
-      (co_await writer.co_write(unio::const_buffer("x", 1))).value();
-    };
-    auto const acts = [&]() -> task<> {
-      for (int i = 0; i != 3; ++i) {
-        (void)co_await unio::co_sleep(1ms);
-        EXPECT_TRUE(event.signal());
-      }
-      std::array<char, 1> byte{};
-      (co_await reader.co_read(unio::mutable_buffer(byte))).value();
-      EXPECT_EQ(byte[0], 'x');
-    };
-    unio::run([&]() -> task<> { co_await unio::when_all(waits(), acts()); }());
-    EXPECT_EQ(signals, 3u);
-  });
+SEEDED_TEST(simulated_program, opens_pipes_and_events, 300) {
+  auto event = unio::event_handle::create().value();
+  auto [reader, writer] = unio::pipe_handle::anonymous().value();
+  auto [a, b] = socket_handle::pair().value();
+  std::uint64_t signals = 0;
+  auto const waits = [&]() -> task<> {
+    while (signals < 3) signals += (co_await event.co_wait()).value();
+    (co_await writer.co_write(unio::const_buffer("x", 1))).value();
+  };
+  auto const acts = [&]() -> task<> {
+    for (int i = 0; i != 3; ++i) {
+      (void)co_await unio::co_sleep(1ms);
+      EXPECT_TRUE(event.signal());
+    }
+    std::array<char, 1> byte{};
+    (co_await reader.co_read(unio::mutable_buffer(byte))).value();
+    EXPECT_EQ(byte[0], 'x');
+  };
+  unio::run([&]() -> task<> { co_await unio::when_all(waits(), acts()); }());
+  EXPECT_EQ(signals, 3u);
 }
 
 TEST(simulated_program, that_waits_for_ever_is_told_so) {

@@ -4,9 +4,7 @@
 #include "support/test.hpp"
 
 #include <unio/process_handle.hpp>
-#include <unio/signal_handle.hpp>
 #include <unio/testing.hpp>
-#include <unio/watch_handle.hpp>
 
 #include <csignal>
 

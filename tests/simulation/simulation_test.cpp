@@ -73,44 +73,40 @@ TEST(simulation, moves_time_only_when_it_sleeps_or_is_told_to) {
   EXPECT_EQ(s.now() - begun, 1h + 6ms);
 }
 
-TEST(simulation, gives_timers_its_own_clock) {
-  for_seeds(1000, [](simulation& s) {
-    auto const begun = s.now();
-    unio::timer_handle timer({}, &s.multiplexer());
-    timer.expires_after(5ms);
-    EXPECT_TRUE(timer.wait().has_value());
-    EXPECT_EQ(s.now() - begun, 5ms);
-    timer.set_multiplexer(nullptr);
-    EXPECT_TRUE(timer.wait().has_value()); // a moment, and it has come
-    EXPECT_EQ(s.now() - begun, 5ms);
-    timer.expires_at(s.now() + 5ms);
-    EXPECT_EQ(timer.wait(2ms).error(), condition::timed_out);
-    EXPECT_TRUE(timer.wait().has_value());
-    EXPECT_EQ(s.now() - begun, 10ms);
-  });
+SEEDED_TEST(simulation, gives_timers_its_own_clock, 1000) {
+  auto const begun = s.now();
+  unio::timer_handle timer({}, &s.multiplexer());
+  timer.expires_after(5ms);
+  EXPECT_TRUE(timer.wait().has_value());
+  EXPECT_EQ(s.now() - begun, 5ms);
+  timer.set_multiplexer(nullptr);
+  EXPECT_TRUE(timer.wait().has_value()); // a moment, and it has come
+  EXPECT_EQ(s.now() - begun, 5ms);
+  timer.expires_at(s.now() + 5ms);
+  EXPECT_EQ(timer.wait(2ms).error(), condition::timed_out);
+  EXPECT_TRUE(timer.wait().has_value());
+  EXPECT_EQ(s.now() - begun, 10ms);
 }
 
-TEST(simulation, runs_events_at_their_moment_and_in_their_order) {
-  for_seeds(1000, [](simulation& s) {
-    auto [reader, writer] = s.pipe();
-    auto const begun = s.now();
-    std::vector<int> order;
-    s.after(2ms, [&] { order.push_back(2); });
-    s.after(1ms, [&] { order.push_back(1); });
-    s.after(2ms, [&, &out = writer] {
-      order.push_back(3);
-      (void)out.write(unio::const_buffer("x", 1));
-    });
-    char byte = 0;
-    if (s.seed() % 2 == 0) {
-      reader.set_multiplexer(nullptr);
-      writer.set_multiplexer(nullptr);
-    }
-    EXPECT_EQ(reader.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
-    EXPECT_EQ(order, (std::vector{1, 2, 3}));
-    EXPECT_GE(s.now() - begun, 2ms);
-    EXPECT_LT(s.now() - begun, 3ms);
+SEEDED_TEST(simulation, runs_events_at_their_moment_and_in_their_order, 1000) {
+  auto [reader, writer] = s.pipe();
+  auto const begun = s.now();
+  std::vector<int> order;
+  s.after(2ms, [&] { order.push_back(2); });
+  s.after(1ms, [&] { order.push_back(1); });
+  s.after(2ms, [&, &out = writer] {
+    order.push_back(3);
+    (void)out.write(unio::const_buffer("x", 1));
   });
+  char byte = 0;
+  if (s.seed() % 2 == 0) {
+    reader.set_multiplexer(nullptr);
+    writer.set_multiplexer(nullptr);
+  }
+  EXPECT_EQ(reader.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
+  EXPECT_EQ(order, (std::vector{1, 2, 3}));
+  EXPECT_GE(s.now() - begun, 2ms);
+  EXPECT_LT(s.now() - begun, 3ms);
 }
 
 TEST(simulation, never_runs_what_is_later_than_its_clock_can_show) {
@@ -128,19 +124,17 @@ TEST(simulation, never_runs_what_is_later_than_its_clock_can_show) {
   EXPECT_FALSE(happened);
 }
 
-TEST(simulation, says_so_when_nothing_can_ever_happen) {
-  for_seeds(1000, [](simulation& s) {
-    auto [reader, writer] = s.pipe();
-    char byte = 0;
-    started op{async_read(reader, unio::mutable_buffer(&byte, 1))};
-    unio::result<int> r = s.multiplexer().run();
-    for (int i = 0; i != 5 && r.has_value(); ++i) r = s.multiplexer().run();
-    EXPECT_EQ(r.error(), std::errc::resource_deadlock_would_occur);
-    auto blocking = s.pipe();
-    blocking.reader.set_multiplexer(nullptr);
-    EXPECT_EQ(blocking.reader.read(unio::mutable_buffer(&byte, 1)).error(),
-              std::errc::resource_deadlock_would_occur);
-  });
+SEEDED_TEST(simulation, says_so_when_nothing_can_ever_happen, 1000) {
+  auto [reader, writer] = s.pipe();
+  char byte = 0;
+  started op{async_read(reader, unio::mutable_buffer(&byte, 1))};
+  unio::result<int> r = s.multiplexer().run();
+  for (int i = 0; i != 5 && r.has_value(); ++i) r = s.multiplexer().run();
+  EXPECT_EQ(r.error(), std::errc::resource_deadlock_would_occur);
+  auto blocking = s.pipe();
+  blocking.reader.set_multiplexer(nullptr);
+  EXPECT_EQ(blocking.reader.read(unio::mutable_buffer(&byte, 1)).error(),
+            std::errc::resource_deadlock_would_occur);
 }
 
 TEST(simulation_death_test, of_a_blocking_call_that_would_never_return_ends_with_a_message) {
@@ -223,14 +217,12 @@ TEST(simulation, passes_every_error_of_a_call_to_the_caller_once) {
   }
 }
 
-TEST(simulation, never_shows_an_interrupted_call) {
-  for_seeds(1000, [](simulation& s) {
-    auto [reader, writer] = s.pipe();
-    char byte = 0;
-    for (int i = 1; i != 4; ++i) s.fail("read", i, EINTR);
-    ASSERT_EQ(writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
-    EXPECT_EQ(reader.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
-  });
+SEEDED_TEST(simulation, never_shows_an_interrupted_call, 1000) {
+  auto [reader, writer] = s.pipe();
+  char byte = 0;
+  for (int i = 1; i != 4; ++i) s.fail("read", i, EINTR);
+  ASSERT_EQ(writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
+  EXPECT_EQ(reader.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
 }
 
 TEST(simulation, completes_a_zero_copy_send_before_it_finishes_it) {
@@ -255,45 +247,41 @@ TEST(simulation, completes_a_zero_copy_send_before_it_finishes_it) {
   EXPECT_TRUE(apart || std::getenv("UNIO_SEED") != nullptr);
 }
 
-TEST(simulation, shuts_a_direction_down_behind_what_was_written) {
-  for_seeds(1000, [](simulation& s) {
-    auto [a, b] = s.stream_pair();
-    ASSERT_EQ(a.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
-    bool const fails = s.seed() % 4 == 0;
-    if (fails) s.fail("shutdown", 1, ENOTCONN);
-    started op{unio::async_shutdown(a, unio::socket_side::send)};
-    EXPECT_TRUE(run_until(s, [&] { return op.ended(); }));
-    expect_ended_once(op);
-    EXPECT_EQ(op.error.value(), fails ? ENOTCONN : 0);
-    if (fails) return;
-    char byte = 0;
-    EXPECT_EQ(b.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
-    EXPECT_EQ(b.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 0u);
-    EXPECT_EQ(a.write(unio::const_buffer("x", 1)).error().value(), EPIPE);
-  });
+SEEDED_TEST(simulation, shuts_a_direction_down_behind_what_was_written, 1000) {
+  auto [a, b] = s.stream_pair();
+  ASSERT_EQ(a.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
+  bool const fails = s.seed() % 4 == 0;
+  if (fails) s.fail("shutdown", 1, ENOTCONN);
+  started op{unio::async_shutdown(a, unio::socket_side::send)};
+  EXPECT_TRUE(run_until(s, [&] { return op.ended(); }));
+  expect_ended_once(op);
+  EXPECT_EQ(op.error.value(), fails ? ENOTCONN : 0);
+  if (fails) return;
+  char byte = 0;
+  EXPECT_EQ(b.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
+  EXPECT_EQ(b.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 0u);
+  EXPECT_EQ(a.write(unio::const_buffer("x", 1)).error().value(), EPIPE);
 }
 
-TEST(simulation, accepts_many_until_it_is_cancelled) {
-  for_seeds(1000, [](simulation& s) {
-    auto listener = s.listener();
-    std::vector<unio::socket_handle> clients;
-    if (s.seed() % 4 == 0) s.fail("accept4", 2, EMFILE);
-    started op{async_accept_many(listener)};
-    for (int i = 0; i != 10; ++i) {
-      clients.push_back(s.connect_to(listener));
-      (void)s.multiplexer().try_run();
-    }
-    EXPECT_TRUE(run_until(s, [&] { return op.accepted.size() == clients.size(); }));
-    op.cancel();
-    EXPECT_TRUE(run_until(s, [&] { return op.ended(); }));
-    EXPECT_EQ(op.error, condition::canceled);
-    EXPECT_EQ(op.ends, 1);
-    for (std::size_t i = 0; i != clients.size(); ++i) {
-      ASSERT_GT(clients[i].write(unio::const_buffer("x", 1)).bytes_transferred(), 0u);
-      char byte = 0;
-      EXPECT_EQ(op.accepted[i].read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
-    }
-  });
+SEEDED_TEST(simulation, accepts_many_until_it_is_cancelled, 1000) {
+  auto listener = s.listener();
+  std::vector<unio::socket_handle> clients;
+  if (s.seed() % 4 == 0) s.fail("accept4", 2, EMFILE);
+  started op{async_accept_many(listener)};
+  for (int i = 0; i != 10; ++i) {
+    clients.push_back(s.connect_to(listener));
+    (void)s.multiplexer().try_run();
+  }
+  EXPECT_TRUE(run_until(s, [&] { return op.accepted.size() == clients.size(); }));
+  op.cancel();
+  EXPECT_TRUE(run_until(s, [&] { return op.ended(); }));
+  EXPECT_EQ(op.error, condition::canceled);
+  EXPECT_EQ(op.ends, 1);
+  for (std::size_t i = 0; i != clients.size(); ++i) {
+    ASSERT_GT(clients[i].write(unio::const_buffer("x", 1)).bytes_transferred(), 0u);
+    char byte = 0;
+    EXPECT_EQ(op.accepted[i].read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
+  }
 }
 
 } // namespace

@@ -6,7 +6,6 @@
 #include "support/test.hpp"
 
 #include <unio/testing.hpp>
-#include <unio/timer_handle.hpp>
 
 #include <gtest/gtest-spi.h>
 
@@ -80,3 +79,10 @@ inline std::byte byte_at(std::uint64_t position) {
 }
 
 } // namespace test
+
+/// A test of a simulation `s`, with so many seeds: SEEDED_TEST(suite, name, seeds) { … s … }. After `seeds`:
+/// the options that for_seeds() takes.
+#define SEEDED_TEST(suite, name, seeds, ...)                                            \
+  static void suite##_##name##_seeded(unio::testing::simulation& s);                    \
+  TEST(suite, name) { ::test::for_seeds<__VA_ARGS__>(seeds, suite##_##name##_seeded); } \
+  static void suite##_##name##_seeded([[maybe_unused]] unio::testing::simulation& s)

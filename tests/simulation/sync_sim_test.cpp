@@ -6,9 +6,6 @@
 #include "simulation/support.hpp"
 #include "support/test.hpp"
 
-#include <unio/channel.hpp>
-#include <unio/sync.hpp>
-
 namespace {
 
 using namespace test;
@@ -98,16 +95,14 @@ task<> locks(unio::async_mutex& m, int& holders, dice& d) {
   }
 }
 
-TEST(simulated_mutex, has_one_holder_and_is_free_at_the_end) {
-  for_seeds(1000, [](simulation& s) {
-    unio::async_mutex m;
-    int holders = 0;
-    cast c(s);
-    for (std::uint64_t n = 2 + c.chance().below(4); n != 0; --n) c.add(locks(m, holders, c.chance()));
-    c.play(60);
-    EXPECT_EQ(holders, 0);
-    EXPECT_TRUE(m.try_lock());
-  });
+SEEDED_TEST(simulated_mutex, has_one_holder_and_is_free_at_the_end, 1000) {
+  unio::async_mutex m;
+  int holders = 0;
+  cast c(s);
+  for (std::uint64_t n = 2 + c.chance().below(4); n != 0; --n) c.add(locks(m, holders, c.chance()));
+  c.play(60);
+  EXPECT_EQ(holders, 0);
+  EXPECT_TRUE(m.try_lock());
 }
 
 struct permits_back {
@@ -131,18 +126,16 @@ task<> acquires(unio::semaphore& s, std::uint32_t total, int& out, dice& d) {
   }
 }
 
-TEST(simulated_semaphore, neither_loses_nor_invents_a_permit) {
-  for_seeds(1000, [](simulation& s) {
-    cast c(s);
-    auto const total = static_cast<std::uint32_t>(1 + c.chance().below(4));
-    unio::semaphore sem(total);
-    int out = 0;
-    for (std::uint64_t n = 2 + c.chance().below(4); n != 0; --n) c.add(acquires(sem, total, out, c.chance()));
-    c.play(60);
-    EXPECT_EQ(out, 0);
-    EXPECT_TRUE(sem.try_acquire(total));
-    EXPECT_FALSE(sem.try_acquire());
-  });
+SEEDED_TEST(simulated_semaphore, neither_loses_nor_invents_a_permit, 1000) {
+  cast c(s);
+  auto const total = static_cast<std::uint32_t>(1 + c.chance().below(4));
+  unio::semaphore sem(total);
+  int out = 0;
+  for (std::uint64_t n = 2 + c.chance().below(4); n != 0; --n) c.add(acquires(sem, total, out, c.chance()));
+  c.play(60);
+  EXPECT_EQ(out, 0);
+  EXPECT_TRUE(sem.try_acquire(total));
+  EXPECT_FALSE(sem.try_acquire());
 }
 
 task<> waits_for_event(unio::event& e, unio::auto_reset_event& a, int& passed, dice& d) {
@@ -165,18 +158,16 @@ task<> sets_events(unio::event& e, unio::auto_reset_event& a, int& set, dice& d)
   }
 }
 
-TEST(simulated_events, let_nobody_through_who_was_not_let) {
-  for_seeds(1000, [](simulation& s) {
-    unio::event e;
-    unio::auto_reset_event a;
-    int passed = 0, set = 0;
-    cast c(s);
-    c.add(sets_events(e, a, set, c.chance()));
-    for (std::uint64_t n = 1 + c.chance().below(4); n != 0; --n)
-      c.add(waits_for_event(e, a, passed, c.chance()));
-    c.play(60);
-    EXPECT_LE(passed, set);
-  });
+SEEDED_TEST(simulated_events, let_nobody_through_who_was_not_let, 1000) {
+  unio::event e;
+  unio::auto_reset_event a;
+  int passed = 0, set = 0;
+  cast c(s);
+  c.add(sets_events(e, a, set, c.chance()));
+  for (std::uint64_t n = 1 + c.chance().below(4); n != 0; --n)
+    c.add(waits_for_event(e, a, passed, c.chance()));
+  c.play(60);
+  EXPECT_LE(passed, set);
 }
 
 task<> arrives(unio::rendezvous<>& b, unio::latch& l, int& before, int& after, int n, dice& d) {
@@ -195,18 +186,16 @@ task<> arrives(unio::rendezvous<>& b, unio::latch& l, int& before, int& after, i
   }
 }
 
-TEST(simulated_rendezvous, lets_as_many_through_as_take_part_or_nobody) {
-  for_seeds(1000, [](simulation& s) {
-    cast c(s);
-    auto const n = static_cast<int>(1 + c.chance().below(4));
-    auto const more = static_cast<int>(c.chance().below(3)); // in the place of those that are stopped
-    unio::rendezvous<> b(static_cast<std::uint32_t>(n));
-    unio::latch l(static_cast<std::uint32_t>(n + more));
-    int before = 0, after = 0;
-    for (int i = 0; i != n + more; ++i) c.add(arrives(b, l, before, after, n, c.chance()));
-    c.play(40);
-    EXPECT_LE(after, n + more);
-  });
+SEEDED_TEST(simulated_rendezvous, lets_as_many_through_as_take_part_or_nobody, 1000) {
+  cast c(s);
+  auto const n = static_cast<int>(1 + c.chance().below(4));
+  auto const more = static_cast<int>(c.chance().below(3)); // in the place of those that are stopped
+  unio::rendezvous<> b(static_cast<std::uint32_t>(n));
+  unio::latch l(static_cast<std::uint32_t>(n + more));
+  int before = 0, after = 0;
+  for (int i = 0; i != n + more; ++i) c.add(arrives(b, l, before, after, n, c.chance()));
+  c.play(40);
+  EXPECT_LE(after, n + more);
 }
 
 // A value that says when it is destroyed without having been received.

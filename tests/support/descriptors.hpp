@@ -5,8 +5,6 @@
 #include "support/posix.hpp"
 #include "support/test.hpp"
 
-#include <unio/handle.hpp>
-
 #include <filesystem>
 #include <iterator>
 

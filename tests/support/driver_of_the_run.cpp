@@ -4,8 +4,6 @@
 
 #include "support/test.hpp"
 
-#include <unio/multiplexer.hpp>
-
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

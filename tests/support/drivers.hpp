@@ -4,9 +4,6 @@
 
 #include "support/test.hpp"
 
-#include <unio/multiplexer.hpp>
-#include <unio/pipe_handle.hpp>
-
 namespace test {
 
 /// Sets or unsets (null) a variable of the environment for the length of a scope.

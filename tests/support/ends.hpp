@@ -5,11 +5,6 @@
 #include "support/posix.hpp"
 #include "support/test.hpp"
 
-#include <unio/buffer_pool.hpp>
-#include <unio/endpoint.hpp>
-#include <unio/pipe_handle.hpp>
-#include <unio/socket_handle.hpp>
-
 namespace test {
 
 struct pipe_ends {
@@ -53,10 +48,6 @@ using tcp_ipv6_ends = tcp_ends_on<true>;
 inline std::string no_ipv6() {
   auto const tried = unio::listening_socket_handle::listen(unio::endpoint::ipv6_loopback(0));
   return tried ? std::string() : "no IPv6 here: " + tried.error().message();
-}
-
-inline std::string text_in(unio::lent_buffer const& b) {
-  return {reinterpret_cast<char const*>(b.data()), b.size()};
 }
 
 inline void put(unio::handle const& to, std::string_view text) {

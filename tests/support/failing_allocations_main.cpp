@@ -12,7 +12,6 @@
 #include <unio/locks/lock_files.hpp>
 #include <unio/locks/memory_map.hpp>
 #include <unio/locks/update_files.hpp>
-#include <unio/unio.hpp>
 
 #include <algorithm>
 #include <array>

@@ -16,8 +16,6 @@
 #include "support/posix.hpp"
 #include "support/test.hpp"
 
-#include <unio/multiplexer.hpp>
-
 #include <dirent.h>
 #include <linux/io_uring.h>
 #include <spawn.h>

@@ -13,8 +13,6 @@
 #include "support/receivers.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #if defined(__has_feature) // clang; g++ says so with a macro of its own
 #if __has_feature(thread_sanitizer)
 #define UNIO_TEST_THREAD_SANITIZER 1

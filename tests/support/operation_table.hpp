@@ -27,8 +27,6 @@
 #include "support/descriptors.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <ostream>
 
 namespace test {

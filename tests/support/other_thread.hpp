@@ -5,8 +5,6 @@
 #include "support/receivers.hpp"
 #include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
 #include <coroutine>
 #include <exception>
 

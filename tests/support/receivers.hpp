@@ -9,9 +9,6 @@
 
 #include "support/test.hpp"
 
-#include <unio/connect.hpp>
-#include <unio/socket_handle.hpp>
-
 namespace test {
 
 /// What a receiver got.

@@ -1,12 +1,8 @@
-// Tasks that several tests await.
+// Tasks that several tests await, and tests that are tasks.
 
 #pragma once
 
 #include "support/test.hpp"
-
-#include <unio/task.hpp>
-#include <unio/timer_handle.hpp>
-#include <unio/when.hpp>
 
 namespace test {
 
@@ -27,3 +23,9 @@ inline task<int> fibonacci(int n) {
 }
 
 } // namespace test
+
+/// A test that is a task, and runs on this thread's multiplexer.
+#define TASK_TEST(suite, name)                              \
+  static unio::task<> suite##_##name##_task();              \
+  TEST(suite, name) { unio::run(suite##_##name##_task()); } \
+  static unio::task<> suite##_##name##_task()

@@ -58,3 +58,9 @@ class temporary_directory {
 };
 
 } // namespace test
+
+/// A test with a `directory` of its own.
+#define DIRECTORY_TEST(suite, name)                                              \
+  static void suite##_##name##_in(::test::temporary_directory const& directory); \
+  TEST(suite, name) { suite##_##name##_in(::test::temporary_directory()); }      \
+  static void suite##_##name##_in([[maybe_unused]] ::test::temporary_directory const& directory)

@@ -1,14 +1,15 @@
-// What every test begins with: googletest, what most tests want of the standard library, and in namespace
-// test the words of unio and the units of time. A test says `using namespace test`.
+// What every test begins with: googletest, unio.hpp, what most tests want of the standard library, and in
+// namespace test the words of unio and the units of time. A test says `using namespace test`.
 
 #pragma once
 
 #include "sys/barrier.hpp"
 
-#include <unio/error.hpp>
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
 
 #include <fcntl.h> // before names of unio are visible: it has a file_handle too
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>

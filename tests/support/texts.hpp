@@ -4,11 +4,10 @@
 
 #include "support/test.hpp"
 
-#include <unio/buffer.hpp>
-
 namespace test {
 
 inline std::string text_of(const_buffer b) { return {reinterpret_cast<char const*>(b.data()), b.size()}; }
+inline std::string text_of(lent_buffer const& b) { return text_of(const_buffer(b.data(), b.size())); }
 template <class Buffer> std::string text_of(buffer_list<Buffer> const& list) {
   std::string s;
   for (Buffer const b : list) s += text_of(b);

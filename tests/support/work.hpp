@@ -4,8 +4,6 @@
 
 #include "support/test.hpp"
 
-#include <unio/executor.hpp>
-
 #include <condition_variable>
 
 namespace test {

@@ -7,11 +7,6 @@
 #include "threads/support.hpp"
 #include "threads/watched.hpp"
 
-#include <deque>
-#include <mutex>
-#include <optional>
-#include <vector>
-
 namespace {
 
 using namespace test;

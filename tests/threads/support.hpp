@@ -4,8 +4,6 @@
 
 #include "support/test.hpp"
 
-#include <unio/multiplexer.hpp>
-#include <unio/socket_handle.hpp>
 #include <unio/testing.hpp>
 #include <unio/testing_threads.hpp>
 
@@ -82,3 +80,14 @@ class threads_on : public ::testing::TestWithParam<system_kind> {
   INSTANTIATE_TEST_SUITE_P(simulated, suite, ::testing::Values(system_kind::simulated))
 
 } // namespace threads_tests
+
+/// A test of `m`, a multiplexer of two threads, which no seed makes fail.
+#define SEEDED_TEST_P(suite, name)                                               \
+  static void suite##_##name##_seeded(std::unique_ptr<unio::io_multiplexer>& m); \
+  TEST_P(suite, name) {                                                          \
+    expect_no_failure([] {                                                       \
+      auto m = ::threads_tests::multiplexer(2);                                  \
+      suite##_##name##_seeded(m);                                                \
+    });                                                                          \
+  }                                                                              \
+  static void suite##_##name##_seeded(std::unique_ptr<unio::io_multiplexer>& m)

@@ -6,9 +6,6 @@
 #include "threads/support.hpp"
 #include "threads/watched.hpp"
 
-#include <unio/connect.hpp>
-#include <unio/timer_handle.hpp>
-
 #include <latch>
 
 namespace {
@@ -65,19 +62,16 @@ class runner {
 
 class taking : public threads_on {};
 
-TEST_P(taking, what_a_thread_has_that_is_away_ends_once) {
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    shareable r(*m);
-    runner other(*m);
-    absentee a(*m, [&] { r.op.start(); }, [&] { run_to_the_end(*m); });
-    r.write();
-    while (r.op.ends == 0) std::this_thread::yield();
-    other.join();
-    a.join();
-    r.op.expect_success();
-    require(m->run().value() == 0, "nothing is pending");
-  });
+SEEDED_TEST_P(taking, what_a_thread_has_that_is_away_ends_once) {
+  shareable r(*m);
+  runner other(*m);
+  absentee a(*m, [&] { r.op.start(); }, [&] { run_to_the_end(*m); });
+  r.write();
+  while (r.op.ends == 0) std::this_thread::yield();
+  other.join();
+  a.join();
+  r.op.expect_success();
+  require(m->run().value() == 0, "nothing is pending");
 }
 
 // A thread that has only come, and goes away, has not been away since long before.
@@ -142,180 +136,156 @@ TEST_P(taking, goes_on_though_the_thread_that_looked_has_left) {
 }
 
 // Its thread's kernel still had it when it was taken.
-TEST_P(taking, the_byte_after_that_is_for_the_next_read) {
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    shareable r(*m);
-    runner other(*m);
-    absentee a(*m, [&] { r.op.start(); }, [&] { run_to_the_end(*m); });
-    r.write();
-    while (r.op.ends == 0) std::this_thread::yield();
-    std::byte room[1];
-    watched next(unio::atomic_async_read(r.ends.first, unio::mutable_buffer(room)));
-    next.start(m.get());
-    r.write();
-    while (next.ends == 0) std::this_thread::sleep_for(100us);
-    other.join();
-    a.join();
-    r.op.expect_success();
-    next.expect_success();
-  });
+SEEDED_TEST_P(taking, the_byte_after_that_is_for_the_next_read) {
+  shareable r(*m);
+  runner other(*m);
+  absentee a(*m, [&] { r.op.start(); }, [&] { run_to_the_end(*m); });
+  r.write();
+  while (r.op.ends == 0) std::this_thread::yield();
+  std::byte room[1];
+  watched next(unio::atomic_async_read(r.ends.first, unio::mutable_buffer(room)));
+  next.start(m.get());
+  r.write();
+  while (next.ends == 0) std::this_thread::sleep_for(100us);
+  other.join();
+  a.join();
+  r.op.expect_success();
+  next.expect_success();
 }
 
-TEST_P(taking, a_third_thread_cancels_it_meanwhile) {
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    shareable r(*m), q(*m);
-    runner other(*m);
-    absentee a(
-        *m,
-        [&] {
-          r.op.start();
-          q.op.start();
-        },
-        [&] { run_to_the_end(*m); });
-    q.write(); // so that there is something to go on with
-    std::this_thread::sleep_for(1ms);
-    r.op.cancel();
-    while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
-    other.join();
-    a.join();
-    r.op.expect_ended_with(condition::canceled);
-    q.op.expect_success();
-  });
+SEEDED_TEST_P(taking, a_third_thread_cancels_it_meanwhile) {
+  shareable r(*m), q(*m);
+  runner other(*m);
+  absentee a(
+      *m,
+      [&] {
+        r.op.start();
+        q.op.start();
+      },
+      [&] { run_to_the_end(*m); });
+  q.write(); // so that there is something to go on with
+  std::this_thread::sleep_for(1ms);
+  r.op.cancel();
+  while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
+  other.join();
+  a.join();
+  r.op.expect_ended_with(condition::canceled);
+  q.op.expect_success();
 }
 
-TEST_P(taking, a_third_thread_closes_its_handle_meanwhile) {
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    shareable r(*m), q(*m);
-    runner other(*m);
-    absentee a(
-        *m,
-        [&] {
-          r.op.start();
-          q.op.start();
-        },
-        [&] { run_to_the_end(*m); });
-    q.write();
-    std::this_thread::sleep_for(1ms);
-    r.close();
-    while (q.op.ends == 0) std::this_thread::yield();
-    other.join();
-    a.join();
-    q.op.expect_success();
-  });
+SEEDED_TEST_P(taking, a_third_thread_closes_its_handle_meanwhile) {
+  shareable r(*m), q(*m);
+  runner other(*m);
+  absentee a(
+      *m,
+      [&] {
+        r.op.start();
+        q.op.start();
+      },
+      [&] { run_to_the_end(*m); });
+  q.write();
+  std::this_thread::sleep_for(1ms);
+  r.close();
+  while (q.op.ends == 0) std::this_thread::yield();
+  other.join();
+  a.join();
+  q.op.expect_success();
 }
 
-TEST_P(taking, its_thread_comes_back_and_cancels_or_closes) {
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    shareable r(*m), q(*m), s(*m);
-    runner other(*m);
-    absentee a(
-        *m,
-        [&] {
-          r.op.start();
-          q.op.start();
-          s.op.start();
-        },
-        [&] {
-          r.op.cancel();
-          s.close();
-          run_to_the_end(*m);
-        });
-    q.write();
-    while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
-    other.join();
-    a.join();
-    r.op.expect_ended_with(condition::canceled);
-    q.op.expect_success();
-  });
+SEEDED_TEST_P(taking, its_thread_comes_back_and_cancels_or_closes) {
+  shareable r(*m), q(*m), s(*m);
+  runner other(*m);
+  absentee a(
+      *m,
+      [&] {
+        r.op.start();
+        q.op.start();
+        s.op.start();
+      },
+      [&] {
+        r.op.cancel();
+        s.close();
+        run_to_the_end(*m);
+      });
+  q.write();
+  while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
+  other.join();
+  a.join();
+  r.op.expect_ended_with(condition::canceled);
+  q.op.expect_success();
 }
 
-TEST_P(taking, its_thread_comes_back_and_destroys_it) {
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    shareable q(*m);
-    std::optional<shareable> r(std::in_place, *m);
-    runner other(*m);
-    absentee a(
-        *m,
-        [&] {
-          r->op.start();
-          q.op.start();
-        },
-        [&] {
-          r.reset();
-          run_to_the_end(*m);
-        });
-    q.write();
-    while (q.op.ends == 0) std::this_thread::yield();
-    other.join();
-    a.join();
-    q.op.expect_success();
-  });
+SEEDED_TEST_P(taking, its_thread_comes_back_and_destroys_it) {
+  shareable q(*m);
+  std::optional<shareable> r(std::in_place, *m);
+  runner other(*m);
+  absentee a(
+      *m,
+      [&] {
+        r->op.start();
+        q.op.start();
+      },
+      [&] {
+        r.reset();
+        run_to_the_end(*m);
+      });
+  q.write();
+  while (q.op.ends == 0) std::this_thread::yield();
+  other.join();
+  a.join();
+  q.op.expect_success();
 }
 
-TEST_P(taking, its_thread_ends_meanwhile) {
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    shareable r(*m), q(*m);
-    runner other(*m);
-    absentee a(
-        *m,
-        [&] {
-          r.op.start();
-          q.op.start();
-        },
-        [] {});
-    q.write();
-    a.join();
-    r.write();
-    while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
-    other.join();
-    r.op.expect_success();
-    q.op.expect_success();
-  });
+SEEDED_TEST_P(taking, its_thread_ends_meanwhile) {
+  shareable r(*m), q(*m);
+  runner other(*m);
+  absentee a(
+      *m,
+      [&] {
+        r.op.start();
+        q.op.start();
+      },
+      [] {});
+  q.write();
+  a.join();
+  r.write();
+  while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
+  other.join();
+  r.op.expect_success();
+  q.op.expect_success();
 }
 
-TEST_P(taking, a_timer_of_a_thread_that_is_away_fires_once) {
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    unio::timer_handle t(2ms, m.get());
-    watched<unio::atomic_async_wait> tick{unio::atomic_async_wait(t)};
-    runner other(*m);
-    absentee a(*m, [&] { tick.start(); }, [&] { run_to_the_end(*m); });
-    while (tick.ends == 0) std::this_thread::yield();
-    other.join();
-    a.join();
-    tick.expect_success();
-  });
+SEEDED_TEST_P(taking, a_timer_of_a_thread_that_is_away_fires_once) {
+  unio::timer_handle t(2ms, m.get());
+  watched<unio::atomic_async_wait> tick{unio::atomic_async_wait(t)};
+  runner other(*m);
+  absentee a(*m, [&] { tick.start(); }, [&] { run_to_the_end(*m); });
+  while (tick.ends == 0) std::this_thread::yield();
+  other.join();
+  a.join();
+  tick.expect_success();
 }
 
-TEST_P(taking, results_behind_a_long_receiver_are_delivered_once) {
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    shareable r(*m), q(*m);
-    runner other(*m);
-    std::latch posted(1);
-    require(m->post([&] {
-               r.op.start();
-               q.op.start();
-               posted.count_down();
-             }).has_value(),
-            "it is posted");
-    posted.wait();
-    require(m->post([] { std::this_thread::sleep_for(3ms); }).has_value(), "it is posted");
-    r.write();
-    q.write();
-    std::thread third([&] { run_to_the_end(*m); });
-    while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
-    other.join();
-    third.join();
-    r.op.expect_success();
-    q.op.expect_success();
-  });
+SEEDED_TEST_P(taking, results_behind_a_long_receiver_are_delivered_once) {
+  shareable r(*m), q(*m);
+  runner other(*m);
+  std::latch posted(1);
+  require(m->post([&] {
+             r.op.start();
+             q.op.start();
+             posted.count_down();
+           }).has_value(),
+          "it is posted");
+  posted.wait();
+  require(m->post([] { std::this_thread::sleep_for(3ms); }).has_value(), "it is posted");
+  r.write();
+  q.write();
+  std::thread third([&] { run_to_the_end(*m); });
+  while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
+  other.join();
+  third.join();
+  r.op.expect_success();
+  q.op.expect_success();
 }
 
 ON_BOTH_SYSTEMS(taking);

@@ -5,9 +5,6 @@
 
 #include "threads/support.hpp"
 
-#include <unio/connect.hpp>
-#include <unio/handle.hpp>
-
 #include <atomic>
 #include <latch>
 #include <system_error>

@@ -6,7 +6,6 @@
 #include "tls/raw_peer.hpp"
 
 #include <unio/tls.hpp>
-#include <unio/unio.hpp>
 
 #include <openssl/pem.h>
 #include <sys/socket.h>

@@ -119,24 +119,22 @@ TEST(simulated_program, fetches_over_tls_on_a_connection_that_breaks_at_each_ste
   }
 }
 
-TEST(simulated_program, gives_up_on_a_tls_server_that_is_silent) {
-  for_seeds(200, [](simulation& s) {
-    auto listening = unio::listening_socket_handle::listen(here).value(); // nobody accepts
-    static unio::tls_context const trust = test::client({.resumption = false});
-    if (s.seed() % 2 == 0) s.set_route(here, {.is_lost = true});
-    std::string page;
-    auto const began = unio::now();
-    ::testing::internal::CaptureStderr();
-    auto const r = unio::run(fetch_in_time(here, "example.test", trust, page));
-    (void)::testing::internal::GetCapturedStderr();
-    bool const was_reset = r.error() == std::errc::connection_reset || r.error() == std::errc::broken_pipe;
-    EXPECT_TRUE(r.error() == unio::condition::timed_out || was_reset) << r.error().message();
-    if (!was_reset) {
-      EXPECT_GE(unio::now() - began, 10s);
-    }
-    EXPECT_LE(unio::now() - began, 11s);
-    EXPECT_EQ(page, "");
-  });
+SEEDED_TEST(simulated_program, gives_up_on_a_tls_server_that_is_silent, 200) {
+  auto listening = unio::listening_socket_handle::listen(here).value(); // nobody accepts
+  static unio::tls_context const trust = test::client({.resumption = false});
+  if (s.seed() % 2 == 0) s.set_route(here, {.is_lost = true});
+  std::string page;
+  auto const began = unio::now();
+  ::testing::internal::CaptureStderr();
+  auto const r = unio::run(fetch_in_time(here, "example.test", trust, page));
+  (void)::testing::internal::GetCapturedStderr();
+  bool const was_reset = r.error() == std::errc::connection_reset || r.error() == std::errc::broken_pipe;
+  EXPECT_TRUE(r.error() == unio::condition::timed_out || was_reset) << r.error().message();
+  if (!was_reset) {
+    EXPECT_GE(unio::now() - began, 10s);
+  }
+  EXPECT_LE(unio::now() - began, 11s);
+  EXPECT_EQ(page, "");
 }
 
 } // namespace

@@ -7,9 +7,7 @@
 #include "support/test.hpp"
 #include "tls/certificates.hpp"
 
-#include <unio/run.hpp>
 #include <unio/tls.hpp>
-#include <unio/when.hpp>
 
 namespace {
 
@@ -176,27 +174,25 @@ TEST(simulated_tls, canary_of_a_writer_that_repeats_what_was_taken) {
 }
 
 // The peer is gone at any moment: an error on this side, never the end, never bytes that were not sent.
-TEST(simulated_tls, a_peer_that_vanishes_at_any_moment_is_an_error) {
-  for_seeds<tight>(400, [](simulation& s) {
-    dice d(s.seed());
-    contexts const both(s.seed());
-    auto [a, b] = s.stream_pair();
-    end_of client{tls_stream(a, both.of_client, "example.test"), bytes_of(20'000, 0)};
-    end_of server{tls_stream(b, both.of_server), bytes_of(20'000, 1'000'000)};
-    unio::stop_source stop, never;
-    started one(s, live(client, d), never.get_token());
-    {
-      started two(s, live(server, d), stop.get_token());
-      for (std::uint64_t turns = d.below(300); turns != 0; --turns) (void)s.multiplexer().try_run();
-      stop.request_stop();
-      ASSERT_TRUE(run_until(s, [&] { return two.done(); }));
-    }
-    (void)b.close();
-    ASSERT_TRUE(run_until(s, [&] { return one.done(); }));
-    EXPECT_TRUE(client.failed || (client.said_end && client.heard_end));
-    EXPECT_TRUE(!client.heard_end || server.written == server.text.size());
-    EXPECT_EQ(client.got, server.text.substr(0, client.got.size()));
-  });
+SEEDED_TEST(simulated_tls, a_peer_that_vanishes_at_any_moment_is_an_error, 400, tight) {
+  dice d(s.seed());
+  contexts const both(s.seed());
+  auto [a, b] = s.stream_pair();
+  end_of client{tls_stream(a, both.of_client, "example.test"), bytes_of(20'000, 0)};
+  end_of server{tls_stream(b, both.of_server), bytes_of(20'000, 1'000'000)};
+  unio::stop_source stop, never;
+  started one(s, live(client, d), never.get_token());
+  {
+    started two(s, live(server, d), stop.get_token());
+    for (std::uint64_t turns = d.below(300); turns != 0; --turns) (void)s.multiplexer().try_run();
+    stop.request_stop();
+    ASSERT_TRUE(run_until(s, [&] { return two.done(); }));
+  }
+  (void)b.close();
+  ASSERT_TRUE(run_until(s, [&] { return one.done(); }));
+  EXPECT_TRUE(client.failed || (client.said_end && client.heard_end));
+  EXPECT_TRUE(!client.heard_end || server.written == server.text.size());
+  EXPECT_EQ(client.got, server.text.substr(0, client.got.size()));
 }
 
 TEST(simulated_tls, a_seed_decides_everything) {

@@ -1,39 +1,15 @@
 // tls.hpp: TLS over sockets of the driver under test, over streams of other kinds, and over itself: both
 // directions at once, stopped and destroyed at any point, ended in order and cut off.
 
+#include "support/beside.hpp"
 #include "support/test.hpp"
 #include "tls/engines.hpp"
 
 #include <unio/tls.hpp>
-#include <unio/unio.hpp>
 
 namespace {
 
 using namespace test;
-
-// Runs beside the rest of a test.
-template <class T> class beside {
- public:
-  explicit beside(task<T> t, unio::stop_token stop = {}) {
-    unio::async_run(unio::this_thread::multiplexer(), std::move(t),
-                    [this](unio::task_outcome<T> o) { outcome_.emplace(std::move(o)); }, {.stop = stop});
-  }
-  beside(beside const&) = delete;
-  beside& operator=(beside const&) = delete;
-  ~beside() { (void)get(); }
-  [[nodiscard]] bool done() const { return outcome_.has_value(); }
-  // Lets it go on until it waits for what will not come.
-  void until_it_waits() const {
-    for (int i = 0; i != 50 && !done(); ++i) (void)unio::this_thread::multiplexer().try_run();
-  }
-  T& get() {
-    while (!done()) (void)unio::this_thread::multiplexer().run();
-    return **outcome_;
-  }
-
- private:
-  std::optional<unio::task_outcome<T>> outcome_;
-};
 
 // Two connected sockets and TLS over them.
 struct ends {
@@ -332,7 +308,7 @@ TEST(tls_stream, a_stopped_read_loses_nothing) {
   e.open();
   std::array<char, 16> room{};
   unio::stop_source stop;
-  beside reading(read_some(e.client, room), stop.get_token());
+  beside reading(read_some(e.client, room), {.stop = stop.get_token()});
   reading.until_it_waits();
   stop.request_stop();
   EXPECT_EQ(reading.get().error(), condition::canceled);
@@ -350,7 +326,8 @@ TEST(tls_stream, a_stopped_write_says_what_it_has_taken_and_the_next_finishes_it
   int stopped = 0;
   for (; stopped != 10; ++stopped) {
     unio::stop_source stop;
-    beside writing(unio::co_write(e.client, std::string_view(much).substr(taken)), stop.get_token());
+    beside writing(unio::co_write(e.client, std::string_view(much).substr(taken)),
+                   {.stop = stop.get_token()});
     writing.until_it_waits();
     stop.request_stop();
     taken += writing.get().bytes_transferred();
@@ -435,7 +412,7 @@ TEST(tls_stream, transports_that_fail_at_any_point_fail_the_connection) {
     tls_context const of_client = test::client(), of_server = test::server();
     tls_stream client(first, of_client, "example.test"), server(second, of_server);
     unio::stop_source stop;
-    beside connecting(client.co_handshake(), stop.get_token());
+    beside connecting(client.co_handshake(), {.stop = stop.get_token()});
     auto const met = unio::run(server.co_handshake());
     if (!met.has_value()) {
       EXPECT_EQ(met.error(), std::errc::protocol_error);

@@ -9,7 +9,6 @@
 #include "support/process.hpp"
 #include "support/test.hpp"
 
-#include <unio/file_handle.hpp>
 #include <unio/locks/atomic_append.hpp>
 #include <unio/locks/byte_ranges.hpp>
 #include <unio/locks/lock_files.hpp>

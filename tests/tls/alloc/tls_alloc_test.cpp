@@ -6,7 +6,6 @@
 #include "tls/engines.hpp"
 
 #include <unio/tls.hpp>
-#include <unio/unio.hpp>
 
 #include <openssl/crypto.h>
 
