@@ -53,6 +53,11 @@ struct ends {
   unio::asio_stream<unio::socket_handle> a, b;
 };
 
+/// Runs a coroutine whose end is of no interest.
+template <class Context, class Function> void start_coroutine(Context& c, Function f) {
+  asio::co_spawn(c, std::move(f), asio::detached);
+}
+
 /// What a handler was called with.
 struct outcome {
   bool called = false;

@@ -53,13 +53,10 @@ TEST(asio_beast, serves_http) {
   ends e(context);
   int answers = 0;
   asio::co_spawn(context, serve(std::move(e.a)), asio::detached);
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        co_await ask(e.b, 10, answers);
-        beast::close_socket(beast::get_lowest_layer(e.b));
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    co_await ask(e.b, 10, answers);
+    beast::close_socket(beast::get_lowest_layer(e.b));
+  });
   context.run();
   EXPECT_EQ(answers, 3);
   EXPECT_FALSE(e.b.is_open());
@@ -70,13 +67,10 @@ TEST(asio_beast, serves_http_with_bodies_of_many_reads) {
   ends e(context);
   int answers = 0;
   asio::co_spawn(context, serve(std::move(e.a)), asio::detached);
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        co_await ask(e.b, 700'000, answers);
-        e.b.close();
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    co_await ask(e.b, 700'000, answers);
+    e.b.close();
+  });
   context.run();
   EXPECT_EQ(answers, 3);
 }
@@ -168,24 +162,18 @@ TEST(asio_ssl, runs_asios_tls_on_a_stream_of_unios) {
   std::string const sent(100'000, 's');
   std::string got(sent.size(), ' ');
   asio_error_code closed;
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        co_await server.async_handshake(asio::ssl::stream_base::server, asio::use_awaitable);
-        co_await asio::async_write(server, asio::buffer(sent), asio::use_awaitable);
-        co_await server.async_shutdown(asio::redirect_error(asio::use_awaitable, closed));
-      },
-      asio::detached);
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        co_await client.async_handshake(asio::ssl::stream_base::client, asio::use_awaitable);
-        co_await asio::async_read(client, asio::buffer(got), asio::use_awaitable);
-        asio_error_code ignored;
-        co_await client.async_shutdown(asio::redirect_error(asio::use_awaitable, ignored));
-        client.lowest_layer().close();
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    co_await server.async_handshake(asio::ssl::stream_base::server, asio::use_awaitable);
+    co_await asio::async_write(server, asio::buffer(sent), asio::use_awaitable);
+    co_await server.async_shutdown(asio::redirect_error(asio::use_awaitable, closed));
+  });
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    co_await client.async_handshake(asio::ssl::stream_base::client, asio::use_awaitable);
+    co_await asio::async_read(client, asio::buffer(got), asio::use_awaitable);
+    asio_error_code ignored;
+    co_await client.async_shutdown(asio::redirect_error(asio::use_awaitable, ignored));
+    client.lowest_layer().close();
+  });
   context.run();
   EXPECT_EQ(got, sent);
   EXPECT_FALSE(closed) << closed.message();
@@ -199,20 +187,14 @@ TEST(asio_ssl, runs_websockets_over_asios_tls) {
   int echoed = 0;
   asio_error_code closed;
   websocket::close_reason reason;
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        co_await server.async_handshake(asio::ssl::stream_base::server, asio::use_awaitable);
-        co_await echo_messages(server, reason);
-      },
-      asio::detached);
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        co_await client.async_handshake(asio::ssl::stream_base::client, asio::use_awaitable);
-        co_await exchange_messages(client, echoed, closed);
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    co_await server.async_handshake(asio::ssl::stream_base::server, asio::use_awaitable);
+    co_await echo_messages(server, reason);
+  });
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    co_await client.async_handshake(asio::ssl::stream_base::client, asio::use_awaitable);
+    co_await exchange_messages(client, echoed, closed);
+  });
   context.run_for(10s);
   EXPECT_EQ(echoed, 3);
 }
@@ -226,23 +208,17 @@ TEST(asio_ssl, speaks_with_unios_tls_stream_on_the_other_side) {
   unio::tls_stream client_tls(e.b.wrapped(), trust, "example.test");
   unio::asio_stream<unio::tls_stream&> server(context, server_tls), client(context, client_tls);
   int answers = 0;
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        auto const met = co_await unio::async_start(context, server_tls.co_handshake(), asio::use_awaitable);
-        EXPECT_TRUE(met.has_value());
-        co_await serve(std::move(server));
-      },
-      asio::detached);
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        auto const met = co_await unio::async_start(context, client_tls.co_handshake(), asio::use_awaitable);
-        EXPECT_TRUE(met.has_value());
-        co_await ask(client, 50'000, answers);
-        (void)co_await unio::async_start(context, client_tls.co_shutdown(), asio::use_awaitable);
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    auto const met = co_await unio::async_start(context, server_tls.co_handshake(), asio::use_awaitable);
+    EXPECT_TRUE(met.has_value());
+    co_await serve(std::move(server));
+  });
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    auto const met = co_await unio::async_start(context, client_tls.co_handshake(), asio::use_awaitable);
+    EXPECT_TRUE(met.has_value());
+    co_await ask(client, 50'000, answers);
+    (void)co_await unio::async_start(context, client_tls.co_shutdown(), asio::use_awaitable);
+  });
   context.run();
   EXPECT_EQ(answers, 3);
 }

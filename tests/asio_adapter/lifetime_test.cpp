@@ -94,14 +94,11 @@ TEST(asio_lifetime, drops_coroutines_that_wait) {
     unio::asio_context context;
     auto pair = unio::socket_handle::pair().value();
     auto s = std::make_shared<unio::asio_stream<unio::socket_handle>>(context, std::move(pair.first));
-    asio::co_spawn(
-        context,
-        [s, held = alive(living)]() -> asio::awaitable<void> {
-          char c;
-          co_await s->async_read_some(asio::buffer(&c, 1), asio::use_awaitable);
-          ADD_FAILURE();
-        },
-        asio::detached);
+    start_coroutine(context, [s, held = alive(living)]() -> asio::awaitable<void> {
+      char c;
+      co_await s->async_read_some(asio::buffer(&c, 1), asio::use_awaitable);
+      ADD_FAILURE();
+    });
     s.reset();
     context.poll();
     EXPECT_GE(living, 1);

@@ -12,23 +12,17 @@ TEST(asio_acceptor, accepts_streams_and_connects_them) {
   unio::asio_context context;
   unio::asio_acceptor acceptor(context, any_port);
   bool done = false;
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        auto s = co_await acceptor.async_accept(asio::use_awaitable);
-        co_await asio::async_write(s, asio::buffer("hello", 5), asio::use_awaitable);
-      },
-      asio::detached);
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        unio::asio_stream s(context, unio::socket_handle::create(unio::address_family::ipv4).value());
-        co_await s.async_connect(acceptor.local_endpoint(), asio::use_awaitable);
-        std::string got(5, ' ');
-        co_await asio::async_read(s, asio::buffer(got), asio::use_awaitable);
-        done = got == "hello";
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    auto s = co_await acceptor.async_accept(asio::use_awaitable);
+    co_await asio::async_write(s, asio::buffer("hello", 5), asio::use_awaitable);
+  });
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    unio::asio_stream s(context, unio::socket_handle::create(unio::address_family::ipv4).value());
+    co_await s.async_connect(acceptor.local_endpoint(), asio::use_awaitable);
+    std::string got(5, ' ');
+    co_await asio::async_read(s, asio::buffer(got), asio::use_awaitable);
+    done = got == "hello";
+  });
   context.run();
   EXPECT_TRUE(done);
 }

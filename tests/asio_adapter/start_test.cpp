@@ -99,12 +99,9 @@ TEST_F(asio_start, passes_the_systems_errors_on) {
 TEST_F(asio_start, takes_use_awaitable) {
   std::size_t bytes = 0;
   send("abc");
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        bytes = co_await unio::async_start(context, reads(), asio::use_awaitable);
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    bytes = co_await unio::async_start(context, reads(), asio::use_awaitable);
+  });
   context.run();
   EXPECT_EQ(bytes, 3u);
 }
@@ -123,16 +120,13 @@ TEST_F(asio_start, needs_no_executor_inside_of_run) {
 TEST_F(asio_start, throws_from_use_awaitable) {
   asio_error_code seen;
   ASSERT_TRUE(pair.second.close().has_value());
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        try {
-          co_await unio::async_start(context, reads(), asio::use_awaitable);
-        } catch (unio::detail::asio_system_error const& e) {
-          seen = e.code();
-        }
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    try {
+      co_await unio::async_start(context, reads(), asio::use_awaitable);
+    } catch (unio::detail::asio_system_error const& e) {
+      seen = e.code();
+    }
+  });
   context.run();
   EXPECT_EQ(seen, asio::error::eof);
 }
@@ -140,12 +134,9 @@ TEST_F(asio_start, throws_from_use_awaitable) {
 TEST_F(asio_start, takes_redirect_error) {
   asio_error_code seen;
   ASSERT_TRUE(pair.second.close().has_value());
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        co_await unio::async_start(context, reads(), asio::redirect_error(asio::use_awaitable, seen));
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    co_await unio::async_start(context, reads(), asio::redirect_error(asio::use_awaitable, seen));
+  });
   context.run();
   EXPECT_EQ(seen, asio::error::eof);
 }
@@ -393,15 +384,12 @@ TEST_F(asio_start, is_cancelled_from_the_executor_of_its_handler) {
 TEST_F(asio_start, works_with_awaitable_operators) {
   using namespace asio::experimental::awaitable_operators;
   std::size_t which = 9;
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        unio::asio_timer timer(context, 5ms);
-        auto r = co_await (unio::async_start(context, reads(), asio::use_awaitable) ||
-                           timer.async_wait(asio::use_awaitable));
-        which = r.index();
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    unio::asio_timer timer(context, 5ms);
+    auto r = co_await (unio::async_start(context, reads(), asio::use_awaitable) ||
+                       timer.async_wait(asio::use_awaitable));
+    which = r.index();
+  });
   context.run();
   EXPECT_EQ(which, 1u);
 }
@@ -526,15 +514,11 @@ TEST_F(asio_start, goes_to_a_ring_together_where_another_loop_says_that_more_fol
   (void)m.try_run();
   unsigned written = 0;
   for (unio::socket_pair& p : pairs)
-    asio::co_spawn(
-        io,
-        [&]() -> asio::awaitable<void> {
-          std::size_t const bytes = co_await unio::async_start(
-              io.get_executor(), unio::async_write(p.first, unio::const_buffer("abc", 3)),
-              asio::use_awaitable);
-          written += bytes == 3 ? 1 : 0;
-        },
-        asio::detached);
+    start_coroutine(io, [&]() -> asio::awaitable<void> {
+      std::size_t const bytes = co_await unio::async_start(
+          io.get_executor(), unio::async_write(p.first, unio::const_buffer("abc", 3)), asio::use_awaitable);
+      written += bytes == 3 ? 1 : 0;
+    });
   unio::counters const before = m.counters();
   {
     unio::held_starts const together(m);

@@ -276,29 +276,23 @@ TEST_F(asio_stream, has_a_default_token) {
 
 TEST_F(asio_stream, echoes_between_coroutines) {
   int rounds = 0;
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        std::array<char, 64> room;
-        for (;;) {
-          auto const [ec, n] =
-              co_await e.a.async_read_some(asio::buffer(room), tokens::as_tuple(asio::use_awaitable));
-          if (ec) break;
-          co_await asio::async_write(e.a, asio::buffer(room.data(), n), asio::use_awaitable);
-        }
-      },
-      asio::detached);
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        std::array<char, 64> room;
-        for (; rounds != 1000; ++rounds) {
-          co_await asio::async_write(e.b, asio::buffer(room), asio::use_awaitable);
-          co_await asio::async_read(e.b, asio::buffer(room), asio::use_awaitable);
-        }
-        e.b.close();
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    std::array<char, 64> room;
+    for (;;) {
+      auto const [ec, n] =
+          co_await e.a.async_read_some(asio::buffer(room), tokens::as_tuple(asio::use_awaitable));
+      if (ec) break;
+      co_await asio::async_write(e.a, asio::buffer(room.data(), n), asio::use_awaitable);
+    }
+  });
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    std::array<char, 64> room;
+    for (; rounds != 1000; ++rounds) {
+      co_await asio::async_write(e.b, asio::buffer(room), asio::use_awaitable);
+      co_await asio::async_read(e.b, asio::buffer(room), asio::use_awaitable);
+    }
+    e.b.close();
+  });
   context.run();
   EXPECT_EQ(rounds, 1000);
 }

@@ -20,12 +20,9 @@ unio::task<unio::io_result<void>> sleeps(std::chrono::milliseconds d) {
 TEST(asio_task, is_awaited_by_a_coroutine_of_asios) {
   unio::asio_context context;
   int got = 0;
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        got = co_await unio::async_start(context, seven(), asio::use_awaitable);
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    got = co_await unio::async_start(context, seven(), asio::use_awaitable);
+  });
   context.run();
   EXPECT_EQ(got, 7);
 }
@@ -44,16 +41,13 @@ TEST(asio_task, needs_no_executor_inside_of_run) {
 TEST(asio_task, passes_its_exception_on) {
   unio::asio_context context;
   std::string what;
-  asio::co_spawn(
-      context,
-      [&]() -> asio::awaitable<void> {
-        try {
-          co_await unio::async_start(context, fails(), asio::use_awaitable);
-        } catch (std::runtime_error const& e) {
-          what = e.what();
-        }
-      },
-      asio::detached);
+  start_coroutine(context, [&]() -> asio::awaitable<void> {
+    try {
+      co_await unio::async_start(context, fails(), asio::use_awaitable);
+    } catch (std::runtime_error const& e) {
+      what = e.what();
+    }
+  });
   context.run();
   EXPECT_EQ(what, "mine");
 }
