@@ -74,6 +74,7 @@ class UNIO_API directory_handle : public path_handle {
 
 /// Opens a directory, or makes it; see directory_handle::directory.
 ///
+/// Returns       the directory
 /// Cancellation  one that was opened nevertheless is closed again, unless the result is taken; one that was
 ///               made stays
 /// Buffers       `name` must live until it has finished

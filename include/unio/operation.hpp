@@ -53,6 +53,7 @@ enum class io_status : std::uint8_t {
 /// Thread safety  one thread at a time: from its start to its end the one that runs it (multiplexer()). The
 ///                atomic_ forms may be started, polled, cancelled and destroyed from any thread
 /// Lifetime       pinned from start() until finished(); see io_operation_connection about destruction
+/// Cost           no allocation; system calls are those of the operation and of its multiplexer's turns
 class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDING> {
  public:
   /// What a receiver is notified of.

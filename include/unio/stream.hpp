@@ -187,6 +187,7 @@ UNIO_API task<io_result<const_buffers>> co_write(any_write_stream to, io_request
 /// Returns       the size of `into` up to the end of the delimiter; bytes_transferred() is what was appended
 /// Errors        condition::end_of_stream if the stream ended and `into` is empty, truncated if it ended and
 ///               `into` is not; std::errc::message_size at its max_size(); otherwise as co_read()
+/// Cancellation  what was read by then stays in `into`
 /// Preconditions the delimiter is not empty
 /// Buffers       the delimiter's text must outlive the task
 /// Cost          a frame from the pool; the container's growth, none once its capacity suffices
