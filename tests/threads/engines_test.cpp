@@ -7,6 +7,8 @@
 #include "threads/support.hpp"
 #include "threads/watched.hpp"
 
+#include <sys/resource.h>
+
 #include <latch>
 
 namespace {
@@ -407,6 +409,26 @@ SEEDED_TEST_P(threads_on, an_operation_of_a_thread_that_does_not_run_it_is_run_b
   keep.cancel();
   runner.join();
   r.op.expect_success();
+}
+
+// Nor must it wait for one that may never come.
+TEST_P(threads_on, a_blocking_call_fails_if_its_thread_cannot_run_the_multiplexer) {
+  if (GetParam() == system_kind::simulated) GTEST_SKIP() << "its descriptors have no limit";
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    (void)m->try_run(); // this thread runs it, and is away
+    connection c(*m);
+    std::thread([&] {
+      rlimit most{};
+      require(::getrlimit(RLIMIT_NOFILE, &most) == 0, "the limit is known");
+      rlimit const none{.rlim_cur = 0, .rlim_max = most.rlim_max};
+      require(::setrlimit(RLIMIT_NOFILE, &none) == 0, "there are no more descriptors");
+      std::byte room[1];
+      auto const r = c.ends.first.read(unio::mutable_buffer(room));
+      require(r.error() == std::errc::too_many_files_open, "the call says so");
+    }).join();
+    require(m->run().value() == 0, "nothing is pending");
+  });
 }
 
 /// A handler that starts the next operation, where each ends at once.

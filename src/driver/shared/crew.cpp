@@ -97,7 +97,7 @@ void crew::start_unclaimed(io_operation& op) noexcept {
 
 // One that waits for other operations has to be performed once more, and one that yields many values may
 // have some yet.
-void crew::end_unclaimed(operation_queue& ops) noexcept {
+void crew::end_unclaimed(operation_queue& ops, int why) noexcept {
   while (io_operation* const op = ops.pop()) {
     operation_links& l = op->links;
     unsigned ends = (l.is.undelivered & io_operation::done) != 0 ? l.is.undelivered : 0U;
@@ -115,6 +115,7 @@ void crew::end_unclaimed(operation_queue& ops) noexcept {
         ends = io_operation::value | io_operation::done;
       }
     }
+    if (why != 0 && op->outcome_value() == -ECANCELED) op->set_outcome(why);
     op->for_each_descriptor(&sys::leave_flight);
     move(*op, place::landed);
     move(*op, place::idle);

@@ -72,8 +72,8 @@ class crew {
   [[nodiscard]] bool withdraw(work& w) noexcept;
   /// Has a thread that runs it, or the next that does, take an operation that this thread has started.
   void start_unclaimed(io_operation& op) noexcept;
-  /// Ends as canceled those that only the caller still knows, and notifies their receivers.
-  void end_unclaimed(operation_queue& ops) noexcept;
+  /// Ends those that only the caller still knows, as canceled or with `why`, and notifies their receivers.
+  void end_unclaimed(operation_queue& ops, int why = 0) noexcept;
   /// Tells what is still posted that it will not run.
   void drop_posted() noexcept;
 

@@ -9,9 +9,7 @@
 
 namespace unio::inline v0_1::driver {
 
-result<int> runners::none() const noexcept {
-  return detail::to_error_code(why_none_.load(std::memory_order_relaxed));
-}
+result<int> runners::none() const noexcept { return detail::to_error_code(why_none()); }
 
 engine* runners::become_one() noexcept {
   if (inherited_by_fork()) {

@@ -28,6 +28,7 @@ class runners : public members, public crew {
     return become_one();
   }
   [[nodiscard]] result<int> none() const noexcept;
+  [[nodiscard]] int why_none() const noexcept { return why_none_.load(std::memory_order_relaxed); }
   /// A pool's thread leaves: what it has in flight ends as canceled.
   void quit() noexcept;
 

@@ -132,19 +132,17 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   void cancel(io_operation& op) noexcept override {
     if (!inherited_by_fork()) unclaimed_.ask_to_end(op);
   }
+  // A thread that cannot run this must not wait for one that may never come.
   void finish(io_operation& op) noexcept override {
     for (; !op.finished() && !inherited_by_fork(); sys::sched_yield()) {
       (void)claim(op);
       if (op.multiplexer() != this) return op.multiplexer()->finish(op);
+      if (my_engine() == nullptr && unclaimed_.take(op)) return end_one(op, why_none());
     }
   }
   void abandon(io_operation& op) noexcept override {
     for (; !op.finished() && !inherited_by_fork(); sys::sched_yield()) {
-      if (unclaimed_.take(op)) {
-        operation_queue only(queue_name::none);
-        only.push(op);
-        return end_unclaimed(only);
-      }
+      if (unclaimed_.take(op)) return end_one(op, 0);
       if (op.multiplexer() != this) return op.multiplexer()->abandon(op);
     }
   }
@@ -214,6 +212,13 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     (to.*push)(w); // from here on `w` may run, and the multiplexer end
     (this->*call)();
     posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in the destructor
+  }
+
+  // Taken from the unclaimed ones.
+  void end_one(io_operation& op, int why) noexcept {
+    operation_queue only(queue_name::none);
+    only.push(op);
+    end_unclaimed(only, why);
   }
 
   /// Of a pool of one thread.
