@@ -206,6 +206,7 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   [[gnu::noinline]] void deliver_apart(io_operation& op) noexcept;
   [[gnu::noinline]] void deliver_atomic(io_operation& op) noexcept;
   [[gnu::noinline]] void deliver_with_care(io_operation& op) noexcept;
+  void put_off_end(bool was_counted) noexcept;
   void deliver_value(io_operation& op) noexcept;
   void notify_of_value(io_operation& op) noexcept;
   [[gnu::noinline]] void deliver_inline() noexcept;
@@ -245,7 +246,7 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   bool release(io_operation& op) noexcept;
   [[nodiscard]] bool has_some_for_others() noexcept;
   void give_what_waits(operation_queue& batch, io_operation const* only) noexcept;
-  void pass_on_messages() noexcept;
+  void pass_on_messages(operation_queue& batch, io_operation const* only) noexcept;
   engine* enter() noexcept;
   void leave() noexcept;
   unsigned go() noexcept;

@@ -135,6 +135,49 @@ TEST_P(taking, goes_on_though_the_thread_that_looked_has_left) {
   });
 }
 
+// The end of what a third thread has just asked something waits for that request, which its thread no longer
+// takes.
+TEST_P(taking, the_end_that_waits_for_a_request_is_notified_though_its_thread_goes_away) {
+  if (GetParam() == system_kind::simulated) GTEST_SKIP() << "its ring does not say that something has come";
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m);
+    runner other(*m);
+    std::latch started{1};
+    std::thread away([&] {
+      (void)m->try_run();
+      r.op.start();
+      (void)m->try_run();
+      started.count_down();
+      (void)m->try_run();
+      std::this_thread::sleep_for(200ms);
+      run_to_the_end(*m);
+    });
+    started.wait();
+    r.write();
+    r.op.cancel();
+    for (int i = 0; r.op.ends == 0 && i != 100; ++i) std::this_thread::sleep_for(1ms);
+    require(r.op.ends != 0, "its end is notified");
+    other.join();
+    away.join();
+    r.op.expect_ended_once();
+  });
+}
+
+TEST_P(taking, run_says_0_only_when_an_end_that_waits_for_a_request_is_notified) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m);
+    absentee a(*m, [&] { r.op.start(); }, [&] { run_to_the_end(*m); });
+    r.write();
+    std::thread third([&] { r.op.cancel(); });
+    run_to_the_end(*m);
+    require(r.op.ends == 1, "its end was notified");
+    third.join();
+    a.join();
+  });
+}
+
 // Its thread's kernel still had it when it was taken.
 SEEDED_TEST_P(taking, the_byte_after_that_is_for_the_next_read) {
   shareable r(*m);

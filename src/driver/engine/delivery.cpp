@@ -6,6 +6,14 @@
 
 namespace unio::inline v0_1::driver {
 
+// For the other threads it stays pending until it is notified.
+void engine::put_off_end(bool was_counted) noexcept {
+  ++deferred_;
+  if (shared_ == nullptr || was_counted) return;
+  ++landed_;
+  shared_->counts.begin(1);
+}
+
 // Of one that other threads may ask something, the end. What is rarer is for deliver_with_care().
 void engine::deliver_atomic(io_operation& op) noexcept {
   operation_links& l = op.links;
@@ -48,11 +56,12 @@ void engine::deliver_with_care(io_operation& op) noexcept {
   unsigned events = l.is.undelivered;
   if (events == io_operation::value && l.is.where != place::landed && l.is.where != place::ready)
     return deliver_value(op);
-  if (l.is.where == place::landed) leave_flight(op);
+  bool const was_counted = l.is.where == place::landed;
+  if (was_counted) leave_flight(op);
   if (l.is.where == place::ready) move(op, place::idle);
   // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
   if ((events & io_operation::done) != 0 && !op.close_to_requests(events)) events &= ~io_operation::done;
-  if (events != l.is.undelivered) ++deferred_;
+  if (events != l.is.undelivered) put_off_end(was_counted);
   l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered & ~events);
   if (events == 0) return;
   if (is_recording()) [[unlikely]]

@@ -23,7 +23,7 @@ engine* engine::enter() noexcept {
 
 void engine::leave() noexcept {
   if (--depth_ != 0) return;
-  shared_->leaves(in_flight_ != 0 || std::exchange(has_woken_, false));
+  shared_->leaves(std::exchange(has_woken_, false) || in_flight_ != 0 || deferred_ != 0);
   inside_.unlock(); // last: what is taken may end, and the multiplexer after it
 }
 
@@ -51,7 +51,9 @@ void engine::come_back(unsigned depth) noexcept {
 
 void engine::discount_landed() noexcept {
   counts_work_ = false;
-  int const n = std::exchange(landed_, 0);
+  int const left = static_cast<int>(deferred_);
+  int const n = std::exchange(landed_, left) - left;
+  if (n == 0) return;
   if (in_flight_ != 0) return shared_->counts.end(static_cast<unsigned>(n));
   shared_->ended_all(n);
 }

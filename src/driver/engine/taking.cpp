@@ -17,6 +17,8 @@
 // threads is asked to say when a connection can be accepted, and not to accept it: those that wait to accept
 // are woken one at a time, and the one that was forgotten would be.
 //
+// An end that waits for another thread's request (delivery.cpp) is taken as soon as that has come.
+//
 // What is with a worker, waits for a buffer or for members of a chain, reads of files, and operations whose
 // form is not atomic stay.
 
@@ -87,7 +89,7 @@ void engine::give_what_waits(operation_queue& batch, io_operation const* only) n
 
 bool engine::has_some_for_others() noexcept {
   if (!open_ || leaves_ || leaving_ != nullptr) return false;
-  if (turn_.find_result(is_result_for_others) != nullptr) return true;
+  if (deferred_ != 0 || turn_.find_result(is_result_for_others) != nullptr) return true;
   if (in_flight_ == 0) return false;
   bool any = false;
   descriptors_.for_each([&](descriptor& d) {
@@ -106,13 +108,17 @@ engine::found engine::take_from(engine& away, io_operation const* only) noexcept
   if (what == found::waits && away.has_news()) {
     shared_->unclaimed->move_between([&] {
       operation_queue batch(queue_name::unclaimed);
+      auto const adopt_all = [&] {
+        while (io_operation* const op = batch.pop()) {
+          move(*op, place::at_hand);
+          adopt(*op, *this);
+          taken.push(*op);
+        }
+      };
       away.give_what_waits(batch, only);
-      while (io_operation* const op = batch.pop()) {
-        move(*op, place::at_hand);
-        adopt(*op, *this);
-        taken.push(*op);
-      }
-      away.pass_on_messages();
+      adopt_all();
+      away.pass_on_messages(batch, only);
+      adopt_all();
     });
   }
   away.inside_.give_back();
@@ -121,12 +127,19 @@ engine::found engine::take_from(engine& away, io_operation const* only) noexcept
   return what;
 }
 
-// Of other threads, for what was taken: their engine finds them with the operation. The others are left
-// again.
-void engine::pass_on_messages() noexcept {
+// Of other threads, for what was taken: their engine finds them with the operation. One whose end has waited
+// for its message goes as well. The others are left again.
+void engine::pass_on_messages(operation_queue& batch, io_operation const* only) noexcept {
   for (io_operation *op = mail_.take_messages(), *next; op != nullptr; op = next) {
     next = op->next_message();
-    if (!is_elsewhere(*op)) {
+    bool const waits = op->links.is.where == place::idle && op->links.is.undelivered != 0;
+    if (!is_elsewhere(*op) && waits && (only == nullptr || only == op) && op->may_be_taken()) {
+      (void)op->take_requests();
+      --deferred_;
+      give_away(*op, batch); // counts it again
+      --landed_;
+      shared_->counts.end(1);
+    } else if (!is_elsewhere(*op)) {
       mail_.leave(*op);
     } else if ((op->take_requests() & io_operation::request_cancel) != 0) {
       op->keep_request(io_operation::request_cancel);
