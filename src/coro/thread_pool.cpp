@@ -1,4 +1,5 @@
-// The threads of a pool. What they share is in driver/shared.cpp, how they sleep in driver/wake_gate.hpp.
+// The threads of a pool. What they share is in driver/shared/shared.cpp, how they sleep in
+// driver/shared/wake_gate.hpp.
 //
 //   open ── join(), and nothing to do ──┐
 //     │                                 ├──► over: each thread cancels all of its engine and ends;
@@ -7,6 +8,7 @@
 // In this order, because a coroutine may be destroyed only when no thread resumes another part of it.
 
 #include "driver/shared.hpp"
+#include "sys/fork.hpp"
 #include "sys/threads.hpp"
 
 #include <unio/run.hpp>
@@ -39,8 +41,11 @@ class thread_pool::state {
     begun_.wait(false, std::memory_order_acquire); // pairs with the release in work()
     return why_not_;
   }
-  void stop() noexcept { multiplexer_->end(); }
+  void stop() noexcept {
+    if (!is_copy()) multiplexer_->end();
+  }
   void join() noexcept {
+    if (is_copy()) return;
     UNIO_EXPECTS(multiplexer_->run_by() != io_multiplexer::runner::this_thread,
                  "a thread of a pool was asked to wait for its own end");
     if (started_ == 0) return;
@@ -65,6 +70,10 @@ class thread_pool::state {
     multiplexer_->leave();
   }
 
+  /// In a child of fork, which has none of the threads, and finds locks of theirs as they were.
+  [[nodiscard]] bool is_copy() const noexcept { return fork_generation_ != sys::fork_generation(); }
+
+  unsigned const fork_generation_ = sys::fork_generation();
   std::unique_ptr<driver::pool_multiplexer> multiplexer_;
   std::unique_ptr<pthread_t[]> threads_;
   std::size_t started_ = 0;

@@ -111,6 +111,21 @@ ISOLATED_TEST(kernel_fork, keeps_the_childs_own_alive_when_the_inherited_one_is_
   s.expect_the_parent_goes_on();
 }
 
+// Its threads are the parent's.
+ISOLATED_TEST(kernel_fork, lets_the_child_end_the_copy_of_a_pool) {
+  std::optional<unio::thread_pool> pool(std::in_place, 2);
+  expect_in_child([&] {
+    pool->stop();
+    pool->join();
+    pool.reset();
+    unio::thread_pool own(2);
+    std::atomic<bool> ran = false;
+    own.post([&] { ran = true; });
+    own.join();
+    return CHILD_MEETS(ran);
+  });
+}
+
 // The same with the thread's own, which is replaced behind the program's back.
 ISOLATED_TEST(kernel_fork, gives_the_childs_thread_a_multiplexer_of_its_own) {
   int const status = in_child([] { // so that what the thread keeps is not left open here
