@@ -212,6 +212,22 @@ THREADS = [
         ("driver/shared/runners.cpp", "free->seen_at.store(sys::steady_now(), std::memory_order_relaxed);", "")]),
     ("a thread that leaves has no other look in its place", "goes_on_though_the_thread_that_looked_has_left", [
         ("driver/shared/waking.cpp", "  if (passes_on) goes_away();\n", "")]),
+    ("an end that waits for a request waits for its thread",
+     "the_end_that_waits_for_a_request_is_notified_though_its_thread_goes_away", [
+        ("driver/engine/taking.cpp", "if (!is_elsewhere(*op) && waits &&", "if (!is_elsewhere(*op) && false &&")]),
+    ("an end that waits for a request is not pending",
+     "run_says_0_only_when_an_end_that_waits_for_a_request_is_notified", [
+        ("driver/engine/delivery.cpp",
+         "  ++deferred_;\n",
+         "  ++deferred_;\n  if (shared_ != nullptr) shared_->counts.end(1);\n"),
+        ("driver/engine/mailbox.cpp",
+         "      --deferred_;\n",
+         "      --deferred_;\n      if (shared_ != nullptr) shared_->counts.begin(1);\n")]),
+    ("a blocking call waits for a thread that may never come",
+     "a_blocking_call_fails_if_its_thread_cannot_run_the_multiplexer", [
+        ("driver/shared/shared.cpp",
+         "      if (my_engine() == nullptr && unclaimed_.take(op)) return end_one(op, why_none());\n",
+         "")]),
     ("what keeps a run() from ending is taken over",
      "run_of_a_task_returns_though_its_thread_was_away_when_another_ended_it", [
         ("coro/away.cpp", "connect(stays_here(never), nobody())", "connect(atomic_async_wait(never), nobody())")]),
