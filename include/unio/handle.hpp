@@ -55,8 +55,8 @@ class async_close;
 ///                are nested, and close the handle, which ends the call with condition::canceled. A call that
 ///                need not wait, or may not (a deadline of zero), delivers nothing on the thread's own; on
 ///                one that was set it may. So hold no lock that a receiver takes. One that was set and that
-///                several threads may run is run by the calling one from then on, until that ends; if this one
-///                cannot (EMFILE, ENOMEM, …), the call fails with that, unless another thread has it by then
+///                several threads may run is run by the calling one from then on, until that ends; if it
+///                cannot be (EMFILE, ENOMEM), the call fails so, unless another thread has it by then
 ///  what waits    for a peer, a moment, a lock, a buffer, a word; and on files barrier() and what is to be
 ///                read past the cache. What else is done with files and names the thread does itself; until
 ///                then its own multiplexer (not the one set) stands still
