@@ -213,6 +213,49 @@ TEST_P(fairness, of_many_that_are_always_ready_none_is_ahead_of_another_by_more_
   }
 }
 
+// Each answer brings the next request on the spot.
+task<> is_asked_again(socket_handle s, int client, int which, std::vector<int>& served) {
+  std::array<char, room_bytes> room;
+  for (;;) {
+    auto const got = co_await s.co_read(room);
+    if (!got || got->empty()) co_return;
+    served.push_back(which);
+    if (!co_await s.co_write(std::string_view(room.data(), 1))) co_return;
+    if (::recv(client, room.data(), room.size(), MSG_DONTWAIT) > 0)
+      (void)::send(client, "x", 1, MSG_NOSIGNAL);
+  }
+}
+
+// A call of a ring brings some twenty results, which are served before the next call.
+TEST_P(fairness, those_that_are_asked_again_at_once_are_not_served_before_those_that_wait) {
+  if (are_tiny() && GetParam() == "uring") GTEST_SKIP() << "a turn of a ring of one entry is one operation";
+  for (int const n : {64, 100, 500}) {
+    std::vector<socket_handle> clients;
+    std::vector<int> served;
+    for (int i = 0; i != n; ++i) {
+      auto both = socket_handle::pair().value();
+      both.first.set_multiplexer(m_.get());
+      clients.push_back(std::move(both.second));
+      unio::async_run(*m_, is_asked_again(std::move(both.first), clients.back().native_handle(), i, served));
+    }
+    for (int turn = 0; turn != 10; ++turn) (void)m_->try_run(); // all of them wait
+    ASSERT_TRUE(served.empty());
+    for (socket_handle const& c : clients) ASSERT_EQ(::send(c.native_handle(), "x", 1, MSG_NOSIGNAL), 1);
+    std::vector<int> times(clients.size());
+    for (int turn = 0, seen = 0; turn != 1000 && std::ranges::max(times) < 5; ++turn) {
+      (void)m_->try_run();
+      for (; seen != static_cast<int>(served.size()); ++seen) {
+        int const before = times[static_cast<std::size_t>(served[static_cast<std::size_t>(seen)])]++;
+        ASSERT_LE(before - std::ranges::min(times), 1) << n << " connections, service " << seen;
+      }
+    }
+    EXPECT_GE(std::ranges::min(times), 4) << n << " connections";
+    for (socket_handle& c : clients) c = {};
+    while (m_->try_run().value() != 0) {
+    }
+  }
+}
+
 TEST_P(fairness, what_is_alone_completes_64_in_a_row) {
   auto p = unio::pipe_handle::anonymous().value();
   p.reader.set_multiplexer(m_.get());
