@@ -111,6 +111,30 @@ ISOLATED_TEST(kernel_fork, keeps_the_childs_own_alive_when_the_inherited_one_is_
   s.expect_the_parent_goes_on();
 }
 
+// A thread that ends hands over what it runs; not what is the parent's, whose locks may be taken.
+ISOLATED_TEST(kernel_fork, lets_a_thread_of_the_child_end_that_ran_the_parents_multiplexer) {
+  if (under_thread_sanitizer)
+    GTEST_SKIP() << "the sanitizer does not know the thread that a child is left with";
+  auto const m = unio::io_multiplexer::best_available(2).value();
+  std::atomic<bool> over = false;
+  std::thread wakes([&] { // each of which looks at the threads that run it
+    while (!over) m->wake();
+  });
+  std::thread forking([&] {
+    for (int i = 0; i != 100; ++i) {
+      (void)m->try_run();
+      expect_in_child([] {
+        std::thread([ending = ::pthread_self()] { ::_exit(::pthread_join(ending, nullptr)); }).detach();
+        ::pthread_exit(nullptr);
+        return 1;
+      });
+    }
+  });
+  forking.join();
+  over = true;
+  wakes.join();
+}
+
 // Its threads are the parent's.
 ISOLATED_TEST(kernel_fork, lets_the_child_end_the_copy_of_a_pool) {
   std::optional<unio::thread_pool> pool(std::in_place, 2);

@@ -72,6 +72,7 @@ void runners::quit() noexcept {
 }
 
 void runners::retire(slot& s) noexcept {
+  if (inherited_by_fork()) return leave(); // another thread of the parent may have held the locks
   engine* const e = s.own_engine();
   {
     engine::inside const here(*e);
