@@ -93,11 +93,11 @@ void crew::work(worker& w) noexcept {
     node* const n = queue_.first;
     if (n == nullptr) {
       lock.unlock();
-      for (std::uint32_t i = 0; i != spins && pending_.load(std::memory_order_relaxed) == 0; ++i) {
-        if (done_.load(std::memory_order_relaxed)) return;
-        sys::sched_yield();
-      }
-      lock.lock();
+      auto const goes_on = [this] {
+        return pending_.load(std::memory_order_relaxed) != 0 || done_.load(std::memory_order_relaxed);
+      };
+      for (std::uint32_t i = 0; i != spins && !goes_on(); ++i) sys::sched_yield();
+      lock.lock(); // before the end too: run() looks how many were started
       if (queue_.first != nullptr || done_.load(std::memory_order_relaxed)) continue;
       ++asleep_;
       wake_.wait(lock);
