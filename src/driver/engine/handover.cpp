@@ -19,6 +19,7 @@
 // The engine that takes over an operation whose descriptor is being closed ends it: it may have answered the
 // closing thread before.
 
+#include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"
 #include "driver/registry.hpp"
 #include "driver/shared/unclaimed.hpp"
@@ -232,10 +233,14 @@ void engine::rest() noexcept {
   descriptors_.for_each([](descriptor& d) {
     d = {.in_flight = d.in_flight, .generation = d.generation, .reading = {}, .writing = {}};
   });
-  owner_.store(nullptr, std::memory_order_relaxed);
+  // No thread's, and not the first one's that comes: what another thread asks of an operation that was handed
+  // over may still come here.
+  owner_.store(this, std::memory_order_relaxed);
 }
 
 void engine::open_again(std::unique_ptr<backend> b) noexcept {
+  owner_.store(this_thread_token(), std::memory_order_relaxed);
+  inside const here(*this);
   backend_ = std::move(b);
   mail_.bell.replace(backend_->give_doorbell());
   statistics = {};

@@ -49,7 +49,7 @@ bool engine_state::on_own_thread() const noexcept {
 
 io_multiplexer::runner engine::run_by() const noexcept {
   void const* const owner = owner_.load(std::memory_order_relaxed);
-  if (owner == nullptr) return runner::none_yet;
+  if (owner == nullptr || owner == this) return runner::none_yet;
   return owner == this_thread_token() ? runner::this_thread : runner::another_thread;
 }
 

@@ -103,6 +103,7 @@ class engine_state {
   work_queue posted_here_; ///< by this thread: no lock, no wake-up
   // What other threads write shares no cache line with what only the engine's own does.
   alignas(64) mailbox<> mail_; ///< its doorbell is the backends', and stays the same when they change
+  /// Its thread's token; null: the first one that uses it will be; its own address: none (rest()).
   alignas(64) std::atomic<void const*> owner_{nullptr};
   owners_lock<> inside_;
   std::atomic<bool> keeps_lock_{false}; ///< its thread is outside, with nothing to take: `inside_` is locked

@@ -30,7 +30,6 @@ engine* runners::become_one() noexcept {
   if (free->kept == nullptr) {
     free->kept.reset(new (std::nothrow) engine(std::move(*b), free));
   } else {
-    engine::inside const here(*free->kept);
     free->kept->open_again(std::move(*b));
   }
   if (free->kept == nullptr || !join(*free)) {
