@@ -98,7 +98,6 @@ template <class Mail = engine_mail> class mailbox {
   // As any_of() what was posted, and of requests and what workers have performed.
   [[nodiscard]] std::uintptr_t any_posts() const noexcept { return posted_.any(); }
   [[nodiscard]] std::uintptr_t any_requests() const noexcept { return messages_.any() | returned_.any(); }
-  [[nodiscard]] bool has_posts() const noexcept { return !posted_.empty(); }
   [[nodiscard]] bool has_messages() const noexcept { return !messages_.empty(); }
   [[nodiscard]] auto* take_posts() noexcept { return posted_.take(); }
   [[nodiscard]] auto* take_messages() noexcept { return messages_.take(); }

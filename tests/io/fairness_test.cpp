@@ -226,7 +226,7 @@ task<> is_asked_again(socket_handle s, int client, int which, std::vector<int>& 
   }
 }
 
-// A call of a ring brings some twenty results, which are served before the next call.
+// A call of a ring brings some twenty results. What these start must wait for those of the calls after it.
 TEST_P(fairness, those_that_are_asked_again_at_once_are_not_served_before_those_that_wait) {
   if (are_tiny() && GetParam() == "uring") GTEST_SKIP() << "a turn of a ring of one entry is one operation";
   for (int const n : {64, 100, 500}) {
