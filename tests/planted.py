@@ -119,7 +119,7 @@ THREADS = [
          "foreign_access::generation(w).fetch_add(1, std::memory_order_relaxed);",
          "")]),
     ("run() sleeps though the last operation has just ended",
-     "run_returns_when_another_thread_has_finished_the_last_operation", [
+     "run_returns_when_the_last_operation_is_destroyed_before_it_runs", [
         ("driver/shared/slot.cpp",
          "if (!all.stays_ && own_engine()->in_flight() == 0 && all.pending() == landed) return true;",
          "(void)landed;")]),

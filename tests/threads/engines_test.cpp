@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include <latch>
+#include <optional>
 
 namespace {
 
@@ -18,25 +19,33 @@ using namespace threads_tests;
 
 // ---- the end of what is pending ----
 
+void run_all(unio::io_multiplexer& m) {
+  while (m.run().value_or(0) != 0) {
+  }
+}
+
+// Those that sleep look up only for a while, and not at all when the last ends.
 SEEDED_TEST_P(threads_on, run_returns_when_another_thread_has_finished_the_last_operation) {
-  auto pair = unio::socket_handle::pair().value();
-  std::byte room[16];
-  auto op = unio::connect(unio::async_read(pair.first, unio::mutable_buffer(room)),
-                          ignoring<unio::mutable_buffers>{});
-  op.start(m.get());
-  (void)m->try_run();
-  std::latch returned(2);
-  auto const run_all = [&] {
-    while (m->run().value_or(0) != 0) {
-    }
-    returned.arrive_and_wait(); // its end would wake the other
-  };
-  std::thread other(run_all), third(run_all); // of two that sleep one looks up now and then
-  write_one_byte(pair.second);
-  while (!op.finished()) (void)m->try_run();
-  (void)m->try_run();
+  unio::timer_handle t(1ms);
+  bool ended = false;
+  unio::start(*m, unio::async_wait(t), [&](auto) {
+    std::this_thread::sleep_for(1s);
+    ended = true;
+  });
+  std::thread other(run_all, std::ref(*m)), third(run_all, std::ref(*m));
+  run_all(*m);
   other.join();
   third.join();
+  require(ended, "something is pending");
+}
+
+SEEDED_TEST_P(threads_on, run_returns_when_the_last_operation_is_destroyed_before_it_runs) {
+  unio::timer_handle never(for_ever, m.get());
+  std::optional op(unio::connect(unio::atomic_async_wait(never), ignoring<void>{}));
+  op->start();
+  std::thread other(run_all, std::ref(*m));
+  op.reset();
+  other.join();
 }
 
 SEEDED_TEST_P(threads_on, run_returns_when_another_thread_has_closed_the_last_handle) {
@@ -46,10 +55,7 @@ SEEDED_TEST_P(threads_on, run_returns_when_another_thread_has_closed_the_last_ha
                           ignoring<unio::mutable_buffers>{});
   op.start(m.get());
   (void)m->try_run();
-  std::thread other([&] {
-    while (m->run().value_or(0) != 0) {
-    }
-  });
+  std::thread other(run_all, std::ref(*m));
   (void)pair.first.close();
   other.join();
 }
@@ -65,8 +71,7 @@ SEEDED_TEST_P(threads_on, nothing_is_pending_after_the_thread_of_the_last_operat
     (void)m->try_run();
     (void)pair.first.close();
   }).join();
-  while (m->run().value_or(0) != 0) {
-  }
+  run_all(*m);
 }
 
 SEEDED_TEST_P(threads_on, try_run_for_says_that_another_thread_has_something_pending) {
@@ -76,8 +81,7 @@ SEEDED_TEST_P(threads_on, try_run_for_says_that_another_thread_has_something_pen
     unio::timer_handle t(30min);
     unio::start(*m, unio::async_wait(t), [](auto) {});
     started.count_down();
-    while (m->run().value_or(0) != 0) {
-    }
+    run_all(*m);
   });
   started.wait();
   require(m->try_run_for(200ms).value_or(0) != 0, "the timer is pending");
@@ -91,15 +95,14 @@ SEEDED_TEST_P(threads_on, run_says_0_only_when_what_was_posted_has_run) {
   std::function<void()> const one = [&] {
     if (--left % 3 != 0) (void)m->post(one); // what runs may post more
   };
-  auto const run_all = [&] {
-    while (m->run().value_or(0) != 0) {
-    }
+  auto const run_both = [&] {
+    run_all(*m);
     require(left == 0, "something is posted or runs");
   };
   (void)m->post(one);
   (void)m->post([&] { left -= 3; });
-  std::thread other(run_all);
-  run_all();
+  std::thread other(run_both);
+  run_both();
   other.join();
 }
 
@@ -111,16 +114,15 @@ SEEDED_TEST_P(threads_on, run_does_not_say_0_while_what_was_posted_before_the_la
   (void)m->try_run();
   op.start();
   std::atomic<bool> has_run{false};
-  auto const run_all = [&] {
-    while (m->run().value_or(0) != 0) {
-    }
+  auto const run_both = [&] {
+    run_all(*m);
     require(has_run, "something is posted or runs");
   };
-  std::thread other(run_all);
+  std::thread other(run_both);
   (void)m->post([&] { has_run = true; });
   op.cancel();
   while (!op.finished()) (void)op.poll(); // delivered before this thread runs what it has posted
-  run_all();
+  run_both();
   other.join();
 }
 
@@ -128,10 +130,6 @@ SEEDED_TEST_P(threads_on, run_does_not_say_0_while_what_was_posted_before_the_la
 TEST_P(threads_on, run_inside_a_receiver_returns_when_another_thread_has_finished_the_last_operation) {
   expect_no_failure([] {
     auto const m = multiplexer(3);
-    auto const run_all = [&] {
-      while (m->run().value_or(0) != 0) {
-      }
-    };
     std::latch begun(3);
     std::atomic<bool> has_returned{false};
     auto const begin_with = [&](std::chrono::milliseconds after, auto then) {
@@ -139,18 +137,18 @@ TEST_P(threads_on, run_inside_a_receiver_returns_when_another_thread_has_finishe
       unio::timer_handle t(after);
       unio::start(*m, unio::async_wait(t), [then](auto) { then(); });
       begun.arrive_and_wait();
-      run_all();
+      run_all(*m);
     };
     std::thread inside([&] {
       begin_with(1ms, [&] {
-        run_all();
+        run_all(*m);
         has_returned = true;
       });
     });
     std::thread last([&] { begin_with(100ms, [] {}); });
     std::thread waits([&] {
       begun.arrive_and_wait();
-      run_all();
+      run_all(*m);
       require(has_returned, "a receiver still runs");
     });
     inside.join();
@@ -215,21 +213,34 @@ void run_until(unio::io_multiplexer& m, std::latch& end) {
   m.wake();
 }
 
-// The one that is called for it may be on its way out.
-SEEDED_TEST_P(threads_on, a_post_is_not_lost_with_a_thread_that_leaves_run) {
-  std::latch ran(1);
-  std::thread runner(run_until, std::ref(*m), std::ref(ran));
-  std::thread leaver([&] {
-    (void)m->try_run_for(1ms);
-    ran.wait(); // does something else
-    m->wake();  // which it may have taken
+// The one that is called for it may be on its way out. The other one looks after a third, which is away, and
+// would come to it later.
+TEST_P(threads_on, a_post_is_not_lost_with_a_thread_that_leaves_run) {
+  expect_no_failure([] {
+    auto const m = multiplexer(3);
+    std::latch ran(1);
+    std::thread away([&] {
+      unio::timer_handle never(for_ever, m.get());
+      auto op = unio::connect(unio::atomic_async_wait(never), ignoring<void>{});
+      (void)m->try_run();
+      op.start();
+      (void)m->try_run();
+      ran.wait();
+    });
+    std::thread runner(run_until, std::ref(*m), std::ref(ran));
+    std::thread leaver([&] {
+      (void)m->try_run_for(1s);
+      ran.wait(); // does something else
+      m->wake();  // which it may have taken
+    });
+    std::this_thread::sleep_for(1s);
+    auto const begun = std::chrono::steady_clock::now();
+    (void)m->post([&] { ran.count_down(); });
+    ran.wait();
+    require(std::chrono::steady_clock::now() - begun < 30ms, "one that sleeps was called");
+    m->wake();
+    for (std::thread* const t : {&away, &leaver, &runner}) t->join();
   });
-  std::this_thread::sleep_for(1ms);
-  (void)m->post([&] { ran.count_down(); });
-  ran.wait();
-  m->wake();
-  leaver.join();
-  runner.join();
 }
 
 // Its own thread would come to it next, but does not.
