@@ -59,7 +59,7 @@ std::vector<echo_server> adapters(settings const& s) {
 
 table asio_table(settings const& s) {
   // A run's operations are milliseconds here: how many requests they hold is what is measured.
-  const std::uint64_t run_ms = s.quick ? 50 : 300;
+  const std::uint64_t run_ms = s.quick ? 50 : 120;
   table t{
       .name = "asio",
       .title = "programs of Asio's over loopback TCP: what a second of their processor time achieves",
@@ -70,7 +70,7 @@ table asio_table(settings const& s) {
       .curves_over = {"connections"},
       .has_percentiles = true,
       .run_ms = static_cast<double>(run_ms),
-      .rounds = s.quick ? 1 : 7,
+      .rounds = s.quick ? 1 : 13,
       .notes =
           {"asio: the reactor that comes with it, on epoll and on its io_uring. unio asio: the same "
            "source, compiled with unio::asio; completions: with the macros of Asio's io_uring too. unio "

@@ -25,7 +25,7 @@ std::vector<echo_load> loads(settings const& s) {
 
 table echo_table(settings const& s) {
   // A run's operations are milliseconds here: how many requests they hold is what is measured.
-  const std::uint64_t run_ms = s.quick ? 50 : 300;
+  const std::uint64_t run_ms = s.quick ? 50 : 120;
   table t{
       .name = "echo",
       .title = "an echo server over loopback TCP: what a second of its processor time achieves",
@@ -36,7 +36,7 @@ table echo_table(settings const& s) {
       .curves_over = {"connections"},
       .has_percentiles = true,
       .run_ms = static_cast<double>(run_ms),
-      .rounds = s.quick ? 1 : 5,
+      .rounds = s.quick ? 1 : 13,
       .notes = {"Each connection sends a message, waits until all of it has come back, compares it, and "
                 "sends the next.",
                 "Server and load generator are pinned, to two processors or both to the server's "

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <numeric>
+#include <random>
 #include <stdexcept>
 
 namespace benchmarks {
@@ -82,7 +84,7 @@ class table_run {
       });
     }
     for (int round = 1; round <= rounds_; ++round)
-      for (std::size_t i = 0; i < cases_.size(); ++i)
+      for (std::size_t const i : order_of(round))
         attempt(i, fmt::format("round {} of {}", round, rounds_), [&] { once(i); });
     return {.of = &table_, .rows = std::move(rows_), .command = command()};
   }
@@ -112,6 +114,22 @@ class table_run {
       rows_[i].extra.clear();
       rows_[i].unavailable = e.what();
     }
+  }
+
+  // Neighbours with the same parameters are compared: each round has them in an order of its own. Otherwise what
+  // comes and goes as fast as the rounds would meet the same ones again and again.
+  [[nodiscard]] std::vector<std::size_t> order_of(int round) const {
+    std::vector<std::size_t> order(cases_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::mt19937 random(static_cast<unsigned>(round));
+    for (auto first = order.begin(); first != order.end();) {
+      auto const last = std::find_if(first, order.end(), [&](std::size_t i) {
+        return cases_[i]->parameters != cases_[*first]->parameters;
+      });
+      std::shuffle(first, last, random);
+      first = last;
+    }
+    return order;
   }
 
   void once(std::size_t i) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -86,23 +87,26 @@ TEST(groups, have_the_best_first_and_what_is_missing_last) {
   EXPECT_EQ(groups[0][2]->subject, "missing");
 }
 
-TEST(rounds, are_interleaved) {
-  std::string order;
+TEST(rounds, have_each_case_once_in_an_order_of_their_own) {
+  std::vector<std::string> orders(1);
   table t = times();
-  for (char const* name : {"a", "b"})
+  for (char const* name : {"a", "b", "c", "d"})
     t.cases.push_back({.subject = name,
-                       .parameters = {},
+                       .parameters = {{"half", *name < 'c' ? "first" : "second"}},
                        .run =
-                           [&order, name](std::uint64_t) {
-                             order += name;
+                           [&orders, name](std::uint64_t) {
+                             if (orders.back().size() == 4) orders.emplace_back();
+                             orders.back() += name;
                              return sample{.value = 1};
                            },
                        .unavailable = {},
                        .operations = 1});
-  t.rounds = 3;
+  t.rounds = 64;
   const report r = measure_table(t, {});
-  EXPECT_EQ(order, "ababab");
-  EXPECT_EQ(r.rows[0].runs.size(), 3u);
+  EXPECT_EQ(r.rows[0].runs.size(), 64u);
+  EXPECT_EQ(orders.size(), 64u);
+  // Those that are compared stay together.
+  EXPECT_EQ(std::set(orders.begin(), orders.end()), (std::set<std::string>{"abcd", "abdc", "bacd", "badc"}));
 }
 
 TEST(rounds, keep_a_subject_that_fails_with_its_reason) {
