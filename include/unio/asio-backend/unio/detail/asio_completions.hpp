@@ -279,8 +279,9 @@ class completions_on_unio : public loop_on_unio {
     for (int i = 0; i < max_ops; ++i) {
       io_object::queue& q = o.queues_[i];
       if (q.ops.empty()) continue;
-      for (std::size_t others = q.ops.size() - 1; others != 0; --others) {
-        if (others == q.ops.size() - 1) q.ops.rotate();
+      std::size_t others = q.ops.size() - 1;
+      if (others != 0) q.ops.rotate();
+      for (; others != 0; --others) {
         io_uring_operation* const op = q.ops.front();
         q.ops.pop();
         op->ec_ = error::operation_aborted;
