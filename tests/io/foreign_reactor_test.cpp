@@ -448,6 +448,36 @@ TEST_F(foreign_loop, goes_on_with_another_thread) {
   EXPECT_STREQ(reactor.driver(), "epoll");
 }
 
+TEST_F(foreign_loop, a_number_that_was_closed_without_a_word_is_the_next_watchs) {
+  pair_of_sockets fresh;
+  helper_thread first;
+  int number = -1;
+  {
+    pair_of_sockets old;
+    number = old.fds[0];
+    ASSERT_FALSE(reactor.add(other, number, foreign::readable));
+    first([&] { EXPECT_EQ(reported_now(other), 0u); });
+  }
+  ASSERT_EQ(::dup3(fresh.fds[0], number, O_CLOEXEC), number);
+  ASSERT_FALSE(reactor.add(watch, number, foreign::readable));
+  fresh.send();
+  EXPECT_NE(reported(watch) & foreign::readable, 0u); // this thread is another one, and has epoll
+  reactor.remove_before_close(watch);
+  reactor.remove_before_close(other);
+  ::close(number);
+}
+
+TEST_F(foreign_loop, a_second_watch_of_a_number_takes_nothing_from_the_first) {
+  pair_of_sockets s;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  std::error_code const e = reactor.add(other, s.fds[0], foreign::readable);
+  EXPECT_EQ(e, std::string(reactor.driver()) == "epoll" ? std::errc::file_exists : std::errc{});
+  s.send();
+  EXPECT_NE(reported(watch) & foreign::readable, 0u);
+  if (!e) reactor.remove(other);
+  reactor.remove(watch);
+}
+
 TEST_F(foreign_loop, a_thread_that_has_ended_leaves_nothing_behind) {
   std::string const driver = reactor.driver();
   for (int i = 0; i != 3; ++i) {

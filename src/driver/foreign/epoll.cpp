@@ -28,9 +28,7 @@ class foreign_epoll final : public foreign_driver {
   ~foreign_epoll() override { sys::close(epoll_fd_); }
 
   int add(foreign_watch& w) noexcept override {
-    std::int64_t r = tell(EPOLL_CTL_ADD, w);
-    // The same number, left over: it was removed, or duplicated, closed and given back, without a word.
-    if (r == -EEXIST) r = tell(EPOLL_CTL_MOD, w);
+    std::int64_t const r = tell(EPOLL_CTL_ADD, w);
     return r == -EPERM ? never_waits : static_cast<int>(r);
   }
 

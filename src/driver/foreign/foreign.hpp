@@ -108,7 +108,8 @@ class foreign_driver {
   foreign_driver& operator=(foreign_driver const&) = delete;
   virtual ~foreign_driver() = default;
 
-  /// Watches it for its interest. Returns 0, `never_waits` or -errno.
+  /// Watches it for its interest. Returns 0, `never_waits` or -errno; -EEXIST: its number is registered
+  /// already, and arm() makes that its registration.
   virtual int add(foreign_watch& w) noexcept = 0;
   static constexpr int never_waits = 1;
   /// Its interest has grown by `news`; what of `asked` it is ready for is to be reported. Returns 0 or

@@ -53,7 +53,7 @@ void foreign_reactor::state::go_on_with(std::unique_ptr<foreign_driver> next) no
       forget(*w);
       foreign_transfers::withdraw(*w);
     } else if (w->can_wait()) {
-      (void)driver->add(*w);
+      (void)driver->add(*w); // what came later is first: a number that was closed without a word is its own
     }
   }
   transfers.begin_again(*driver, [this](foreign_watch& w) { return add_carrying(w); });
@@ -65,7 +65,9 @@ int foreign_reactor::state::add(foreign_watch& w, unsigned interest) noexcept {
   foreign_access::reports(w) = 0;
   foreign_access::is_waiting(w) = false;
   foreign_access::is_kept(w) = false;
-  int const r = driver->add(w);
+  int r = driver->add(w);
+  // Left over: the number was removed, or duplicated, closed and given back, without a word.
+  if (r == -EEXIST && !is_watched(foreign_access::fd(w))) r = driver->arm(w, 0, 0);
   if (r < 0) return r;
   foreign_access::can_wait(w) = r != foreign_driver::never_waits;
   foreign_access::previous(w) = nullptr;
@@ -74,6 +76,12 @@ int foreign_reactor::state::add(foreign_watch& w, unsigned interest) noexcept {
   first = &w;
   foreign_access::is_added(w).store(true, std::memory_order_release);
   return 0;
+}
+
+bool foreign_reactor::state::is_watched(int fd) const noexcept {
+  for (foreign_watch* w = first; w != nullptr; w = foreign_access::next(*w))
+    if (foreign_access::fd(*w) == fd && w->can_wait()) return true;
+  return false;
 }
 
 int foreign_reactor::state::add_carrying(foreign_watch& w) noexcept {
