@@ -569,6 +569,32 @@ TEST(asio_backend, close_by_another_thread_reaches_a_runner_that_sleeps) {
 
 // ── numbers ────────────────────────────────────────────────────────────────────────────────────────────────
 
+// Of a descriptor that was assigned, as an accepted one is, Asio does not say that it is about to be closed:
+// others may have it too.
+TEST(asio_backend, a_peer_sees_at_once_that_another_thread_has_closed) {
+  asio::io_context c;
+  asio::local::stream_protocol::socket here(c);
+  asio::local::stream_protocol::socket there(c);
+  asio::local::connect_pair(here, there);
+  char byte = 0;
+  there.async_read_some(asio::buffer(&byte, 1), [](failure, std::size_t) {});
+  std::atomic<bool> is_busy{false};
+  std::atomic<bool> closed{false};
+  std::thread runner([&] {
+    c.poll(); // watches it
+    asio::post(c, [&] {
+      is_busy = true;
+      while (!closed) std::this_thread::yield();
+    });
+    c.run();
+  });
+  while (!is_busy) std::this_thread::yield();
+  there.close();
+  EXPECT_EQ(::recv(here.native_handle(), &byte, 1, MSG_DONTWAIT), 0);
+  closed = true;
+  runner.join();
+}
+
 TEST(asio_backend, a_number_that_comes_again_belongs_to_the_new_socket) {
   asio::io_context c;
   std::atomic<int> wrong{0};

@@ -215,11 +215,11 @@ class UNIO_API foreign_reactor {
   /// Runs as       epoll EPOLL_CTL_MOD · io_uring POLL_ADD with the next run(), poll(2) if there is one
   std::error_code arm(foreign_watch& watch, unsigned interest) noexcept;
 
-  /// Watches it no longer. The descriptor goes on to be used.
+  /// Watches it no longer. The descriptor may go on to be used.
   ///
   /// Effects       nothing that run() collects afterwards is of this watch. What another thread is collecting
-  ///               at the moment may be.
-  /// Concurrency   any thread; waits for no handler, as remove_before_close()
+  ///               at the moment may be. No driver keeps the descriptor open.
+  /// Concurrency   any thread; waits for no handler, and for a ring as remove_before_close() does
   /// Cost          one system call
   void remove(foreign_watch& watch) noexcept;
 

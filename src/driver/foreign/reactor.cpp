@@ -53,20 +53,8 @@ std::error_code foreign_reactor::arm(foreign_watch& w, unsigned interest) noexce
   return {};
 }
 
-void foreign_reactor::remove(foreign_watch& w) noexcept {
-  std::unique_lock guard(state_->lock);
-  if (!state_->remove(w, false)) [[unlikely]]
-    state_->call_runner(guard);
-}
-
-void foreign_reactor::remove_before_close(foreign_watch& w) noexcept {
-  std::unique_lock guard(state_->lock);
-  bool const is_removed = state_->remove(w, true);
-  if (!is_removed) [[unlikely]]
-    state_->call_runner(guard);
-  if (!is_removed || foreign_access::is_kept(w)) [[unlikely]]
-    state_->await_left(guard);
-}
+void foreign_reactor::remove(foreign_watch& w) noexcept { state_->take_out(w, false); }
+void foreign_reactor::remove_before_close(foreign_watch& w) noexcept { state_->take_out(w, true); }
 
 std::size_t foreign_reactor::run(std::chrono::nanoseconds timeout, foreign_event* events,
                                  std::size_t n) noexcept {

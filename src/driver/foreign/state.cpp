@@ -124,6 +124,15 @@ bool foreign_reactor::state::remove(foreign_watch& w, bool closes) noexcept {
   return driver->remove(w, tag, closes);
 }
 
+void foreign_reactor::state::take_out(foreign_watch& w, bool closes) noexcept {
+  std::unique_lock guard(lock);
+  bool const is_removed = remove(w, closes);
+  if (!is_removed) [[unlikely]]
+    call_runner(guard);
+  if (!is_removed || foreign_access::is_kept(w)) [[unlikely]]
+    await_left(guard);
+}
+
 void foreign_reactor::state::call_runner(std::unique_lock<foreign_lock>& guard) noexcept {
   is_called.store(true, std::memory_order_seq_cst);
   while (is_called.load(std::memory_order_relaxed)) {

@@ -91,6 +91,9 @@ struct foreign_reactor::state {
   /// False: it will be reported.
   bool begin(foreign_transfer& t) noexcept;
 
+  /// Until no driver keeps its descriptor open. `closes`: foreign code is about to close that.
+  void take_out(foreign_watch& w, bool closes) noexcept;
+
   // By another thread than the one that runs it.
 
   void call_runner(std::unique_lock<foreign_lock>& guard) noexcept;
