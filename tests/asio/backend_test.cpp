@@ -171,6 +171,25 @@ TEST(asio_backend, yields_the_end_of_a_stream) {
   EXPECT_EQ(end, asio::error::eof);
 }
 
+TEST(asio_backend, yields_the_end_that_came_with_the_last_bytes) {
+  asio::io_context c;
+  connection pair(c);
+  char bytes[16];
+  std::size_t got = 0;
+  failure end;
+  pair.there.async_read_some(asio::buffer(bytes), [&](failure, std::size_t n) {
+    got = n;
+    pair.there.async_read_some(asio::buffer(bytes), [&](failure e, std::size_t) { end = e; });
+  });
+  c.poll(); // it waits
+  pair.here.send(asio::buffer("all", 3));
+  pair.here.close();
+  c.restart();
+  c.run_for(5s);
+  EXPECT_EQ(got, 3u);
+  EXPECT_EQ(end, asio::error::eof);
+}
+
 TEST(asio_backend, tells_that_nobody_listens) {
   asio::io_context c;
   tcp::acceptor gone(c, {asio::ip::address_v4::loopback(), 0});

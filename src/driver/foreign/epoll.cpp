@@ -20,6 +20,8 @@
 namespace unio::inline v0_1::driver {
 namespace {
 
+static_assert(foreign_peer_ended == EPOLLRDHUP);
+
 constexpr std::size_t events_per_call = 128;
 
 class foreign_epoll final : public foreign_driver {
@@ -61,7 +63,9 @@ class foreign_epoll final : public foreign_driver {
 
  private:
   std::int64_t tell(int what, foreign_watch& w) noexcept {
-    epoll_event event{.events = foreign_access::interest(w) | EPOLLET, .data = {.u64 = foreign_tag::make(w)}};
+    unsigned const more =
+        foreign_access::carries(w).load(std::memory_order_relaxed) ? EPOLLET | foreign_peer_ended : EPOLLET;
+    epoll_event event{.events = foreign_access::interest(w) | more, .data = {.u64 = foreign_tag::make(w)}};
     sys::kernel_takes(this); // what the thread that waits reads of the watch
     return sys::epoll_ctl(epoll_fd_, what, foreign_access::fd(w), &event);
   }

@@ -15,6 +15,9 @@ namespace unio::inline v0_1::driver {
 
 class foreign_transfers;
 
+/// Reported of a watch that carries transfers: its stream has ended, perhaps after bytes. POLLRDHUP.
+constexpr unsigned foreign_peer_ended = 0x2000;
+
 /// Where a transfer is. Changed under the reactor's lock, but by the worker that has it.
 enum class transfer_place : std::uint32_t {
   idle,        ///< not started, or reported

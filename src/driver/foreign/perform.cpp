@@ -214,6 +214,8 @@ void find_kind(foreign_watch& w) noexcept {
   kind = static_cast<std::uint8_t>(is_known | (r == 0 && protocol == IPPROTO_TCP ? is_tcp : 0));
 }
 
+void has_had_more(foreign_watch& w) noexcept { foreign_access::kind(w) = is_known; }
+
 bool is_tcp_stream(foreign_watch& w) noexcept {
   find_kind(w);
   return (foreign_access::kind(w) & is_tcp) != 0;

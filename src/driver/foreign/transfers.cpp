@@ -80,6 +80,8 @@ int foreign_transfers::wait(foreign_transfer& t, foreign_driver& d) noexcept {
 }
 
 void foreign_transfers::ready(foreign_watch& w, unsigned what) noexcept {
+  if ((what & (foreign::exceptional | foreign_peer_ended)) != 0) [[unlikely]]
+    has_had_more(w);
   if ((what & foreign::failed) != 0) what |= foreign::readable | foreign::exceptional | foreign::writable;
   std::atomic<std::uint8_t>& unready = foreign_access::unready(w);
   unready.fetch_and(static_cast<std::uint8_t>(~what), std::memory_order_relaxed);
