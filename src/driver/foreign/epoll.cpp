@@ -45,18 +45,31 @@ class foreign_epoll final : public foreign_driver {
     return true;
   }
 
-  int wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n,
-           std::size_t& found) noexcept override {
-    timespec const timeout{.tv_sec = timeout_ns / 1'000'000'000, .tv_nsec = timeout_ns % 1'000'000'000};
+  std::int64_t wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n) noexcept override {
+    static constexpr timespec at_once{};
+    timespec later;
+    timespec const* timeout = &at_once;
+    if (timeout_ns > 0) {
+      later = {.tv_sec = timeout_ns / 1'000'000'000, .tv_nsec = timeout_ns % 1'000'000'000};
+      timeout = &later;
+    } else if (timeout_ns < 0) {
+      timeout = nullptr;
+    }
     epoll_event ready[events_per_call];
-    std::int64_t const r = sys::epoll_wait(epoll_fd_, ready, static_cast<int>(std::min(n, events_per_call)),
-                                           timeout_ns < 0 ? nullptr : &timeout);
-    if (r < 0) return static_cast<int>(r);
+    std::int64_t const r =
+        sys::epoll_wait(epoll_fd_, ready, static_cast<int>(std::min(n, events_per_call)), timeout);
+    if (r <= 0) return r;
     sys::kernel_gives_back(this);
-    for (std::int64_t i = 0; i < r; ++i)
-      if (foreign_watch* const w = foreign_tag::find(ready[i].data.u64); w != nullptr)
-        events[found++] = {w, ready[i].events};
-    return 0;
+    std::int64_t found = 0;
+    foreign_event* to = events;
+    epoll_event const* from = ready;
+    do {
+      foreign_watch* const w = foreign_tag::find(from->data.u64);
+      if (w == nullptr) continue;
+      *to++ = {w, from->events, nullptr};
+      ++found;
+    } while (++from != ready + r);
+    return found;
   }
 
   [[nodiscard]] char const* name() const noexcept override { return "epoll"; }

@@ -92,9 +92,10 @@ class foreign_tag {
     auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&t));
     return address << 16 | std::uint64_t{of_transfer} << 16;
   }
+  static bool is_of_transfer(std::uint64_t tag) noexcept { return (extra(tag) & of_transfer) != 0; }
   /// Null: it is of a watch.
   static foreign_transfer* find_transfer(std::uint64_t tag) noexcept {
-    if ((extra(tag) & of_transfer) == 0) return nullptr;
+    if (!is_of_transfer(tag)) return nullptr;
     return reinterpret_cast<foreign_transfer*>(static_cast<std::uintptr_t>(tag >> 19 << 3));
   }
 
@@ -130,10 +131,9 @@ class foreign_driver {
   virtual bool cancel(foreign_transfer&) noexcept { return false; }
   /// Whether what was added, armed or started waits for wait() to be called. By other threads too.
   [[nodiscard]] virtual bool has_orders() const noexcept { return false; }
-  /// Collects up to `n` events into `events`, waits if there is none. timeout_ns < 0: for ever. Returns 0 or
-  /// -errno.
-  virtual int wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n,
-                   std::size_t& found) noexcept = 0;
+  /// Collects up to `n` events into `events`, waits if there is none. timeout_ns < 0: for ever. Returns how
+  /// many, or -errno if there is none.
+  virtual std::int64_t wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n) noexcept = 0;
   /// Another takes its place: of the transfers that it had each is over, or `queued` for the other. True:
   /// nothing of it keeps a descriptor open. False: not before has_left().
   virtual bool leave() noexcept { return true; }

@@ -72,16 +72,17 @@ std::size_t foreign_reactor::run(std::chrono::nanoseconds timeout, foreign_event
     can_wait = s.other_runner(thread);
   if (wait_ns != 0)
     if (s.interrupted.load(std::memory_order_seq_cst) || s.transfers.has_reports()) wait_ns = 0;
-  std::size_t found = 0;
-  int const e = can_wait ? s.driver->wait(wait_ns, events, n, found) : -EAGAIN;
-  if (e < 0) [[unlikely]]
-    s.failed_to_wait(e);
+  std::int64_t const r = can_wait ? s.driver->wait(wait_ns, events, n) : -EAGAIN;
+  if (r < 0) [[unlikely]]
+    s.failed_to_wait(static_cast<int>(r));
   if (s.is_called.load(std::memory_order_relaxed)) [[unlikely]]
     s.answer_call();
   // Release: pairs with the seq_cst load in call_runner(), after which another thread changes the driver.
   s.sleeper.runner.store(foreign_sleeper::away, std::memory_order_release);
   if (s.interrupted.load(std::memory_order_relaxed)) s.interrupted.store(false, std::memory_order_relaxed);
-  if (found != 0 && !s.by_ring.load(std::memory_order_relaxed)) found = s.carry(events, found);
+  std::size_t found = r < 0 ? 0 : static_cast<std::size_t>(r);
+  if (s.has_carried.load(std::memory_order_relaxed) && !s.by_ring.load(std::memory_order_relaxed))
+    found = s.carry(events, found);
   if (s.transfers.has_reports()) found += s.report(events + found, n - found);
   return found;
 }

@@ -87,6 +87,7 @@ bool foreign_reactor::state::is_watched(int fd) const noexcept {
 int foreign_reactor::state::add_carrying(foreign_watch& w) noexcept {
   if (foreign_access::is_added(w).load(std::memory_order_relaxed)) return 0;
   foreign_access::unready(w).store(0, std::memory_order_relaxed);
+  has_carried.store(true, std::memory_order_relaxed);
   int const r = add(w, foreign::readable | foreign::exceptional);
   if (r == 0) driver::find_kind(w);
   return r;

@@ -50,7 +50,9 @@ struct foreign_reactor::state {
   unsigned fork_generation = sys::fork_generation();
   foreign_sleeper sleeper;
   std::atomic<bool> interrupted{false};
-  std::atomic<bool> by_ring{false};  // whether the driver makes the transfers
+  std::atomic<bool> by_ring{false}; // whether the driver makes the transfers
+  // Whether it was ever given a watch that carries transfers: relaxed, what that reports comes after.
+  std::atomic<bool> has_carried{false};
   std::atomic<char const*> name{""}; // the driver's
   foreign_transfers transfers{sleeper};
   driver::foreign_loop listed;

@@ -61,7 +61,7 @@ class foreign_transfers {
   /// Reads what is in the page cache. False: it would wait.
   static bool make_at_once(foreign_transfer& t) noexcept;
   /// For the thread that runs the reactor. seq_cst: see inbox::empty().
-  [[nodiscard]] bool has_reports() const noexcept { return reports_ != nullptr || !over_.empty(); }
+  [[nodiscard]] bool has_reports() const noexcept { return (any_of(reports_) | over_.any()) != 0; }
   /// It is over, wherever it was made. From here on it may be gone.
   void finish(foreign_transfer& t, std::int64_t result) noexcept {
     finish_awake(t, result);

@@ -94,24 +94,25 @@ class foreign_uring final : public foreign_driver {
     return has_orders_.load(std::memory_order_seq_cst);
   }
 
-  int wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n,
-           std::size_t& found) noexcept override {
+  std::int64_t wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n) noexcept override {
+    std::size_t found = 0;
     // From here on a thread that gives an order sees that this one is to be woken, or this sees the order.
     if (has_orders_.load(std::memory_order_seq_cst) || !bell_is_armed_) [[unlikely]] {
       if (int const e = requests_.begin(); e < 0) return e;
       if (!submit_orders(events, n, found) || found != 0) timeout_ns = 0;
     }
-    if (ring_.peek() != nullptr) {
+    if (requests_.kernel.peek() != nullptr) {
       timeout_ns = 0;
-      if (ring_.unsubmitted() == 0 && !ring_.has_overflown()) return collect(events, n, found);
-    } else if (timeout_ns == 0 && ring_.unsubmitted() == 0 && !has_news()) {
-      return 0;
+      if (requests_.kernel.unsubmitted() == 0 && !requests_.kernel.has_overflown())
+        return collect(events, n, found);
+    } else if (timeout_ns == 0 && requests_.kernel.unsubmitted() == 0 && !has_news()) {
+      return static_cast<std::int64_t>(found);
     }
-    int const e = ring_.enter(timeout_ns == 0 ? 0 : 1, timeout_ns);
+    int const e = requests_.kernel.enter(timeout_ns == 0 ? 0 : 1, timeout_ns);
     if (!transfers_.entered()) [[unlikely]]
       take_back();
-    collect(events, n, found);
-    return e;
+    std::int64_t const all = collect(events, n, found);
+    return all != 0 ? all : e;
   }
 
   // A transfer's buffers are the kernel's until it has ended. What another thread runs is given up: the
@@ -119,17 +120,18 @@ class foreign_uring final : public foreign_driver {
   bool leave() noexcept override {
     transfers_.forget_queued();
     if (!requests_.is_of_another() && requests_.drop_all() == 0) {
-      while (transfers_.has_in_kernel() && (ring_.peek() != nullptr || ring_.enter(1, 1'000'000) == 0))
-        collect_transfers();
+      while (transfers_.has_in_kernel() &&
+             (requests_.kernel.peek() != nullptr || requests_.kernel.enter(1, 1'000'000) == 0))
+        finish_transfers();
       if (!transfers_.has_in_kernel()) return true;
     }
-    ring_.leave();
+    requests_.kernel.leave();
     if (!transfers_.has_in_kernel()) return false;
-    while (!ring_.has_ended()) ring::pause();
-    collect_transfers();
+    while (!requests_.kernel.has_ended()) ring::pause();
+    finish_transfers();
     return true;
   }
-  bool has_left() noexcept override { return ring_.has_ended(); }
+  bool has_left() noexcept override { return requests_.kernel.has_ended(); }
   [[nodiscard]] bool is_ring() const noexcept override { return true; }
   [[nodiscard]] char const* name() const noexcept override { return "io_uring"; }
 
@@ -188,14 +190,16 @@ class foreign_uring final : public foreign_driver {
   void bound_kernel_threads() noexcept {
     if (std::exchange(has_bounded_, true)) return;
     constexpr unsigned as_they_are = 0;
-    ring_.bound_workers(max_workers, as_they_are);
+    requests_.kernel.bound_workers(max_workers, as_they_are);
   }
 
   // Whether entering without waiting would bring something.
-  [[nodiscard]] bool has_news() const noexcept { return ring_.has_overflown() || ring_.has_more(); }
+  [[nodiscard]] bool has_news() const noexcept {
+    return requests_.kernel.has_overflown() || requests_.kernel.has_more();
+  }
 
-  void collect_transfers() noexcept {
-    for (io_uring_cqe* c; (c = ring_.peek()) != nullptr; ring_.advance()) {
+  void finish_transfers() noexcept {
+    for (io_uring_cqe* c; (c = requests_.kernel.peek()) != nullptr; requests_.kernel.advance()) {
       foreign_transfer* const t = foreign_tag::find_transfer(c->user_data);
       if (t == nullptr) continue;
       std::int64_t result = c->res;
@@ -211,37 +215,51 @@ class foreign_uring final : public foreign_driver {
     has_orders_.store(true, std::memory_order_relaxed);
   }
 
-  int collect(foreign_event* events, std::size_t n, std::size_t& found) noexcept {
-    std::unique_lock guard(lock_, std::defer_lock);
-    for (io_uring_cqe* c; found != n && (c = ring_.peek()) != nullptr; ring_.advance()) {
-      std::uint64_t const tag = c->user_data;
-      bool const goes_on = (c->flags & IORING_CQE_F_MORE) != 0;
-      if (tag == doorbell_tag) {
-        if (!goes_on) bell_is_armed_ = false;
-        continue;
-      }
-      if (foreign_transfer* const t = foreign_tag::find_transfer(tag); t != nullptr) {
-        if (!guard.owns_lock()) guard.lock();
-        std::int64_t result = c->res;
-        switch (transfers_.ended(*t, result, c->flags)) {
-          case ring_transfers::outcome::again:
-            start(*t);
-            break;
-          case ring_transfers::outcome::given:
-            break;
-          case ring_transfers::outcome::over:
-            events[found++] = foreign_access::owner(*t)->finish_reported(*t, result);
+  // Adds to the `found` that there are. Returns how many there are then.
+  std::int64_t collect(foreign_event* events, std::size_t n, std::size_t found) noexcept {
+    for (;;) {
+      bool is_transfer = false;
+      requests_.kernel.take_while([&](io_uring_cqe const& c) {
+        std::uint64_t const tag = c.user_data;
+        is_transfer = foreign_tag::is_of_transfer(tag);
+        if (is_transfer || found == n) return false;
+        bool const goes_on = (c.flags & IORING_CQE_F_MORE) != 0;
+        if (foreign_watch* const w = foreign_tag::find(tag); w != nullptr) {
+          int result = c.res;
+          if (!goes_on) [[unlikely]]
+            ended(*w, tag, result);
+          if (result > 0) events[found++] = {w, static_cast<unsigned>(result), nullptr};
+        } else if (tag == doorbell_tag && !goes_on) {
+          bell_is_armed_ = false;
         }
-        continue;
-      }
-      if (guard.owns_lock()) guard.unlock();
-      foreign_watch* const w = foreign_tag::find(tag);
-      if (w == nullptr) continue;
-      if (!goes_on) [[unlikely]]
-        ended(*w, tag, c->res);
-      if (c->res > 0) events[found++] = {w, static_cast<unsigned>(c->res)};
+        return true;
+      });
+      if (!is_transfer || found == n) [[likely]]
+        return static_cast<std::int64_t>(found);
+      found = collect_transfers(events, n, found);
     }
-    return 0;
+  }
+
+  // The same, of those that follow each other.
+  [[gnu::noinline]] std::size_t collect_transfers(foreign_event* events, std::size_t n,
+                                                  std::size_t found) noexcept {
+    std::scoped_lock const guard(lock_);
+    for (io_uring_cqe* c; found != n && (c = requests_.kernel.peek()) != nullptr;
+         requests_.kernel.advance()) {
+      foreign_transfer* const t = foreign_tag::find_transfer(c->user_data);
+      if (t == nullptr) break;
+      std::int64_t result = c->res;
+      switch (transfers_.ended(*t, result, c->flags)) {
+        case ring_transfers::outcome::again:
+          start(*t);
+          break;
+        case ring_transfers::outcome::given:
+          break;
+        case ring_transfers::outcome::over:
+          events[found++] = foreign_access::owner(*t)->finish_reported(*t, result);
+      }
+    }
+    return found;
   }
 
   // The kernel ended a request that was not dropped: its thread has ended, or memory was short.
@@ -257,8 +275,7 @@ class foreign_uring final : public foreign_driver {
   }
 
   foreign_ring requests_;
-  ring& ring_ = requests_.kernel;
-  ring_transfers transfers_{ring_};
+  ring_transfers transfers_{requests_.kernel};
   foreign_lock& lock_;
   foreign_watch* orders_ = nullptr;
   std::atomic<bool> has_orders_{false};

@@ -139,6 +139,9 @@ class ring {
   /// The oldest completion, or null; advance() gives its place back.
   io_uring_cqe* peek() noexcept;
   void advance() noexcept;
+  /// Gives each completion that is there now to `f`, the oldest first, until that says false, of one that stays.
+  /// Their places are given back together: `f` takes none itself.
+  template <class F> void take_while(F f) noexcept;
 
  private:
   int enter(unsigned wait_for, unsigned flags, void const* extra, std::size_t size) noexcept;
@@ -188,6 +191,16 @@ inline io_uring_cqe* ring::peek() noexcept {
 inline void ring::advance() noexcept {
   // Release: the kernel may write over the completion from now on; what was in it has been read.
   std::atomic_ref(*ring_.cq.khead).store(*ring_.cq.khead + 1, std::memory_order_release);
+}
+
+template <class F> void ring::take_while(F f) noexcept {
+  io_uring_cq const& cq = ring_.cq;
+  io_uring_cqe const* const all = cq.cqes;
+  unsigned const mask = cq.ring_mask;
+  unsigned head = *cq.khead;
+  unsigned const tail = std::atomic_ref(*cq.ktail).load(std::memory_order_acquire); // as in peek()
+  while (head != tail && f(all[head & mask])) ++head;
+  std::atomic_ref(*cq.khead).store(head, std::memory_order_release); // as in advance()
 }
 
 inline int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {

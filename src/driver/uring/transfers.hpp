@@ -71,6 +71,7 @@ class ring_transfers {
   }
   /// Not under the lock: the kernel was entered after fill(). True: it has taken all.
   bool entered() noexcept {
+    if (in_kernel_ == 0) return true; // nor was any filled in
     brought_ = ring_.completions();
     unsigned const left = std::min(ring_.unsubmitted(), std::exchange(filled_, 0U));
     if (left == 0) [[likely]]
