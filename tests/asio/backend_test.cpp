@@ -260,6 +260,44 @@ TEST(asio_backend, receives_urgent_data) {
   EXPECT_TRUE(run_until(c, [&] { return urgent; }));
 }
 
+TEST(asio_backend, bytes_are_no_urgent_data) {
+  asio::io_context c;
+  connection pair(c);
+  bool urgent = false;
+  pair.there.async_wait(tcp::socket::wait_error, [&](failure e) { urgent = !e; });
+  bool come = false;
+  pair.there.async_wait(tcp::socket::wait_read, [&](failure) { come = true; });
+  c.poll();
+  pair.here.send(asio::buffer("x", 1));
+  EXPECT_TRUE(run_until(c, [&] { return come; }));
+  c.restart();
+  c.poll();
+  EXPECT_FALSE(urgent);
+  pair.here.send(asio::buffer("!", 1), asio::socket_base::message_out_of_band);
+  EXPECT_TRUE(run_until(c, [&] { return urgent; }));
+}
+
+TEST(asio_backend, reads_on_past_urgent_data) {
+  asio::io_context c;
+  connection pair(c);
+  std::string got;
+  char bytes[16];
+  std::function<void()> const read = [&] {
+    pair.there.async_read_some(asio::buffer(bytes), [&](failure e, std::size_t n) {
+      got.append(bytes, n);
+      if (!e && got.size() != 4) read();
+    });
+  };
+  read();
+  c.poll(); // it waits
+  pair.here.send(asio::buffer("12", 2));
+  pair.here.send(asio::buffer("!", 1), tcp::socket::message_out_of_band);
+  pair.here.send(asio::buffer("34", 2));
+  c.restart();
+  c.run_for(5s);
+  EXPECT_EQ(got, "1234");
+}
+
 TEST(asio_backend, reads_and_writes_descriptors) {
   asio::io_context c;
   int ends[2];

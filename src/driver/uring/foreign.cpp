@@ -1,6 +1,6 @@
 // A foreign_reactor's driver on io_uring: for each descriptor a request that reports edges until it is
-// removed (a multishot POLL_ADD), and one more for writing when that is first asked for; for each transfer
-// its entry (transfers.hpp).
+// removed (a multishot POLL_ADD), and one more for writing and for urgent data when that is first asked for;
+// for each transfer its entry (transfers.hpp).
 //
 // Only the thread that waits touches the submission queue. What others add, arm and start is in a list, which
 // the next wait() submits; a thread that waits already is woken for it.
@@ -30,14 +30,27 @@ constexpr unsigned entries = 256;
 constexpr std::uint64_t doorbell_tag = 0;
 
 // The directions, by the place of their request.
-constexpr unsigned reads = 0, writes = 1;
+constexpr unsigned reads = 0, writes = 1, urgent = 2;
 constexpr std::uint8_t bit_of(unsigned direction) noexcept {
   return static_cast<std::uint8_t>(1U << direction);
 }
 constexpr unsigned mask_of(unsigned direction, unsigned interest) noexcept {
-  constexpr unsigned both = foreign::readable | foreign::exceptional;
-  return interest & (direction == reads ? both : foreign::writable);
+  constexpr unsigned masks[] = {foreign::readable, foreign::writable, foreign::exceptional};
+  return interest & masks[direction];
 }
+
+// Whether there is urgent data a ring does not look: it says what woke it, and what brings bytes says that they
+// may be urgent.
+constexpr int announced = POLLPRI | POLLRDBAND;
+
+[[gnu::cold, gnu::noinline]] int what_there_is(foreign_watch& w, int result) noexcept {
+  pollfd p{.fd = std::atomic_ref(foreign_access::fd(w)).load(std::memory_order_relaxed),
+           .events = POLLPRI,
+           .revents = 0};
+  timespec const none{};
+  return (result & ~announced) | (sys::poll(&p, 1, &none) == 1 ? p.revents & POLLPRI : 0);
+}
+
 class foreign_uring final : public foreign_driver {
  public:
   foreign_uring(int doorbell_fd, foreign_lock& lock) noexcept : lock_(lock), doorbell_fd_(doorbell_fd) {}
@@ -71,9 +84,12 @@ class foreign_uring final : public foreign_driver {
     unsigned const armed = std::exchange(foreign_access::armed(w), std::uint8_t{0});
     if (armed == 0) return true;
     if (requests_.is_of_another()) return false;
-    // Both are in one system call; the second is mostly none.
-    std::uint64_t const for_writing = tag | std::uint64_t{writes} << 16;
-    (void)(armed == bit_of(reads) ? requests_.drop({tag}) : requests_.drop({tag, for_writing}));
+    // All are in one system call; mostly there is but the first.
+    auto const of = [tag](unsigned direction) { return tag | std::uint64_t{direction} << 16; };
+    if (armed == bit_of(reads))
+      (void)requests_.drop({tag});
+    else
+      (void)requests_.drop({tag, of(writes), of(urgent)});
     return true;
   }
 
@@ -166,7 +182,7 @@ class foreign_uring final : public foreign_driver {
     if (!bell_is_armed_) bell_is_armed_ = requests_.watch(doorbell_fd_, foreign::readable, doorbell_tag);
     while (orders_ != nullptr) {
       foreign_watch& w = *orders_;
-      for (unsigned const direction : {reads, writes}) {
+      for (unsigned const direction : {reads, writes, urgent}) {
         unsigned const mask = mask_of(direction, foreign_access::interest(w));
         if (mask == 0 || (foreign_access::armed(w) & bit_of(direction)) != 0) continue;
         if (!requests_.watch(foreign_access::fd(w), mask, foreign_tag::make(w, direction))) return false;
@@ -228,6 +244,8 @@ class foreign_uring final : public foreign_driver {
           int result = c.res;
           if (!goes_on) [[unlikely]]
             ended(*w, tag, result);
+          if (result > 0 && (result & announced) != 0) [[unlikely]]
+            result = what_there_is(*w, result);
           if (result > 0) events[found++] = {w, static_cast<unsigned>(result), nullptr};
         } else if (tag == doorbell_tag && !goes_on) {
           bell_is_armed_ = false;

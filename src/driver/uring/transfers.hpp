@@ -118,6 +118,12 @@ class ring_transfers {
       result = -ECANCELED;
     }
     if (foreign_watch* const w = foreign_access::watch(t); w != nullptr) {
+      if (result > 0 && announces(foreign_access::entry(t))) [[unlikely]] {
+        // As in foreign.cpp: what brings bytes announces urgent data.
+        std::int64_t const is = is_cancelled ? -ECANCELED : perform_unwaiting(t);
+        if (is == -EAGAIN) return outcome::again;
+        result = is;
+      }
       // The caller knows that the descriptor does not block.
       if (receives(foreign_access::entry(t)))
         foreign_access::expects(*w) = (flags & IORING_CQE_F_SOCK_NONEMPTY) != 0;
@@ -132,6 +138,11 @@ class ring_transfers {
  private:
   static constexpr unsigned few = 2;
 
+  static bool announces(foreign_entry const& e) noexcept {
+    io_uring_sqe as;
+    std::memcpy(&as, &e, sizeof as);
+    return e.opcode == IORING_OP_POLL_ADD && (as.poll32_events & POLLPRI) != 0;
+  }
   static bool receives(foreign_entry const& e) noexcept {
     return e.opcode == IORING_OP_RECVMSG || e.opcode == IORING_OP_RECV;
   }

@@ -39,7 +39,7 @@ class reactor_on_unio : public loop_on_unio {
     }
     void begin() {
       ended_ = false;
-      watches_writing_ = false;
+      watches_ = unio::foreign::readable;
       for (int i = 0; i < max_ops; ++i) try_first_[i] = true;
     }
     void collect_all(op_queue<operation>& ops) {
@@ -125,7 +125,7 @@ class reactor_on_unio : public loop_on_unio {
     watched* previous_;
     waiting_ops<reactor_op> queued_[max_ops];
     bool try_first_[max_ops];
-    bool watches_writing_;
+    unsigned watches_; // what for
     bool ended_; // closed, or the reactor was shut down
   };
 
@@ -289,10 +289,10 @@ class reactor_on_unio : public loop_on_unio {
     // After an attempt the driver reports what changes from now on; where there was none it has to look.
     static const unsigned wanted[max_ops] = {unio::foreign::readable, unio::foreign::writable,
                                              unio::foreign::exceptional};
-    bool const is_new = direction == write_op && !w.watches_writing_;
+    bool const is_new = (w.watches_ & wanted[direction]) == 0;
     if (tries && !is_new) return true;
     failure const e = translate(reactor_.arm(w, wanted[direction]));
-    if (is_new && !e) w.watches_writing_ = true;
+    if (!e) w.watches_ |= wanted[direction];
     if (!e || !tries) return true;
     op->ec_ = e;
     return false;
@@ -307,8 +307,7 @@ class reactor_on_unio : public loop_on_unio {
       data->begin();
       if (op) data->queued_[direction].push(op);
     }
-    unsigned const both = unio::foreign::readable | unio::foreign::exceptional;
-    int const e = translate(reactor_.add(*data, descriptor, both)).value();
+    int const e = translate(reactor_.add(*data, descriptor, unio::foreign::readable)).value();
     if (e != 0 && op == 0) cleanup_descriptor_data(data);
     return e;
   }
