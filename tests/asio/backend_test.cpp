@@ -249,6 +249,24 @@ TEST(asio_backend, waits_for_readiness_that_is_there_and_that_comes) {
   EXPECT_EQ(order, 3);
 }
 
+TEST(asio_backend, does_not_take_bytes_that_are_gone_for_readiness) {
+  asio::io_context c;
+  connection pair(c);
+  char byte = 0;
+  for (int i = 0; i != 3; ++i) {
+    bool ready = false;
+    pair.there.async_wait(tcp::socket::wait_read, [&](failure) { ready = true; });
+    c.restart();
+    c.poll();
+    EXPECT_FALSE(ready);
+    asio::write(pair.here, asio::buffer("x", 1));
+    EXPECT_TRUE(run_until(c, [&] { return ready; }));
+    asio::read(pair.there, asio::buffer(&byte, 1));
+    asio::write(pair.here, asio::buffer("x", 1)); // this change is reported when the context runs next
+    asio::read(pair.there, asio::buffer(&byte, 1));
+  }
+}
+
 TEST(asio_backend, receives_urgent_data) {
   asio::io_context c;
   connection pair(c);

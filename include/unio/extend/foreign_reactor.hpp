@@ -80,6 +80,7 @@ class foreign_watch {
   bool expects_ = true;                   // when something was received last there was more
   std::uint8_t kind_ = 0;                 // what is known of the descriptor
   std::atomic<std::uint8_t> unready_{0};  // what it was not ready for, and has not reported since
+  std::atomic<std::uint8_t> doubts_{0};   // of what a ring may report an edge that is gone
   std::atomic<std::uint32_t> changes_{0}; // how often it has reported
 };
 

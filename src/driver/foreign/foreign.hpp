@@ -57,6 +57,7 @@ struct foreign_access {
   static bool& can_wait(foreign_watch& w) noexcept { return w.can_wait_; }
   static bool& is_kept(foreign_watch& w) noexcept { return w.is_kept_; }
   static std::atomic<bool>& carries(foreign_watch& w) noexcept { return w.carries_; }
+  static std::atomic<std::uint8_t>& doubts(foreign_watch& w) noexcept { return w.doubts_; }
   static foreign_transfer*& transfers(foreign_watch& w) noexcept { return w.transfers_; }
   static std::uint8_t& kind(foreign_watch& w) noexcept { return w.kind_; }
   static bool& expects(foreign_watch& w) noexcept { return w.expects_; }

@@ -26,8 +26,8 @@ unsigned readiness_of(foreign_transfer& t) noexcept;
 bool has_emptied(foreign_transfer& t, std::int64_t result) noexcept;
 /// Finds out what has_emptied() needs to know of a descriptor. Cost: a system call.
 void find_kind(foreign_watch& w) noexcept;
-/// The stream has had more than bytes: its end, which may come with the last of them, or urgent data, at whose
-/// mark a read stops.
+/// The stream has had more than bytes: its end, which may come with the last of them, or urgent data, at
+/// whose mark a read stops.
 void has_had_more(foreign_watch& w) noexcept;
 /// Whether it is a stream of TCP's. Cost: a system call, the first time.
 bool is_tcp_stream(foreign_watch& w) noexcept;

@@ -65,6 +65,7 @@ int foreign_reactor::state::add(foreign_watch& w, unsigned interest) noexcept {
   foreign_access::reports(w) = 0;
   foreign_access::is_waiting(w) = false;
   foreign_access::is_kept(w) = false;
+  foreign_access::doubts(w).store(0, std::memory_order_relaxed);
   int r = driver->add(w);
   // Left over: the number was removed, or duplicated, closed and given back, without a word.
   if (r == -EEXIST && !is_watched(foreign_access::fd(w))) r = driver->arm(w, 0, 0);

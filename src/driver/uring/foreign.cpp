@@ -39,16 +39,19 @@ constexpr unsigned mask_of(unsigned direction, unsigned interest) noexcept {
   return interest & masks[direction];
 }
 
-// Whether there is urgent data a ring does not look: it says what woke it, and what brings bytes says that they
-// may be urgent.
+// A ring does not look when it reports: it says what woke it. What brings bytes says that they may be urgent,
+// and they may be gone. Who tries sees that; who waits does not (arm()).
 constexpr int announced = POLLPRI | POLLRDBAND;
 
 [[gnu::cold, gnu::noinline]] int what_there_is(foreign_watch& w, int result) noexcept {
   pollfd p{.fd = std::atomic_ref(foreign_access::fd(w)).load(std::memory_order_relaxed),
-           .events = POLLPRI,
+           .events = static_cast<short>(result & ~POLLRDBAND),
            .revents = 0};
   timespec const none{};
-  return (result & ~announced) | (sys::poll(&p, 1, &none) == 1 ? p.revents & POLLPRI : 0);
+  std::int64_t const r = sys::poll(&p, 1, &none);
+  if (r == 0) return 0;
+  foreign_access::doubts(w).fetch_and(static_cast<std::uint8_t>(~result), std::memory_order_relaxed);
+  return r == 1 && (p.revents & POLLNVAL) == 0 ? p.revents : result;
 }
 
 class foreign_uring final : public foreign_driver {
@@ -72,6 +75,7 @@ class foreign_uring final : public foreign_driver {
     if (unsigned const had = asked & ~news; had != 0) {
       pollfd p{.fd = foreign_access::fd(w), .events = static_cast<short>(had), .revents = 0};
       timespec const none{};
+      foreign_access::doubts(w).fetch_or(static_cast<std::uint8_t>(had), std::memory_order_relaxed);
       if (sys::poll(&p, 1, &none) == 1)
         foreign_access::reports(w) = static_cast<std::uint8_t>(foreign_access::reports(w) | p.revents);
     }
@@ -244,7 +248,8 @@ class foreign_uring final : public foreign_driver {
           int result = c.res;
           if (!goes_on) [[unlikely]]
             ended(*w, tag, result);
-          if (result > 0 && (result & announced) != 0) [[unlikely]]
+          int const doubts = announced | foreign_access::doubts(*w).load(std::memory_order_relaxed);
+          if (result > 0 && (result & doubts) != 0) [[unlikely]]
             result = what_there_is(*w, result);
           if (result > 0) events[found++] = {w, static_cast<unsigned>(result), nullptr};
         } else if (tag == doorbell_tag && !goes_on) {

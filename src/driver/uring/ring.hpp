@@ -139,8 +139,8 @@ class ring {
   /// The oldest completion, or null; advance() gives its place back.
   io_uring_cqe* peek() noexcept;
   void advance() noexcept;
-  /// Gives each completion that is there now to `f`, the oldest first, until that says false, of one that stays.
-  /// Their places are given back together: `f` takes none itself.
+  /// Gives each completion that is there now to `f`, the oldest first, until that says false, of one that
+  /// stays. Their places are given back together: `f` takes none itself.
   template <class F> void take_while(F f) noexcept;
 
  private:
