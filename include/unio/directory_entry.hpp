@@ -38,7 +38,8 @@ class directory_entry {
  public:
   constexpr directory_entry(std::string_view name, entry_kind kind, std::uint64_t inode) noexcept
       : name_(name), inode_(inode), kind_(kind) {}
-  /// 1 … 255 bytes of any value but '/' and NUL; not always UTF-8. A NUL follows.
+  /// Bytes of any value but '/' and NUL; not always UTF-8. A NUL follows. 1 … 255 of them, on vfat, exFAT,
+  /// NTFS and FUSE perhaps more.
   [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }
   /// The same, zero-terminated.
   [[nodiscard]] constexpr char const* c_str() const noexcept { return name_.data(); }
@@ -156,7 +157,7 @@ class directory_listing : public directory_entries {
   bool is_snapshot_ = false;
 };
 
-/// Bytes of the largest record: what a buffer needs to be sure to have room for one name.
+/// Bytes of the largest record of a name of 255 bytes: what a buffer needs to be sure to have room for one.
 inline constexpr std::size_t largest_directory_record = 280;
 
 } // namespace unio

@@ -17,7 +17,8 @@ class directory_handle;
 /// Effects       fills the buffer with entries, until it has no room for one more or the directory ends. What
 ///               the filter does not want takes no room: then it reads on
 /// Returns       the entries, whether these were the last, and whether they are a snapshot
-/// Errors        EINVAL: the buffer has less than largest_directory_record bytes. ENOENT: the directory was
+/// Errors        EINVAL: the buffer has less than largest_directory_record bytes, or a longer name comes next
+///               that does not fit (see directory_entry::name). ENOENT: the directory was
 ///               removed. Otherwise as getdents64(2)
 /// Preconditions the handle is open
 /// Buffers       64 KiB or more are well spent: each of its entries takes 24 … 280 bytes. The operation must

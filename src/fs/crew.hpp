@@ -41,7 +41,7 @@ struct node {
   std::uint32_t users;
   std::uint32_t depth;
   std::uint16_t units; // of its storage
-  std::uint8_t name_size;
+  std::uint16_t name_size;
   bool is_known[2];
   bool is_idle; // in the list of `older` and `newer`
   bool is_held; // its storage stays until the end
@@ -52,6 +52,10 @@ struct node {
     return *std::launder(reinterpret_cast<T*>(this + 1));
   }
 };
+
+/// Of a node's storage. A name may be as long as a path: vfat, exFAT, NTFS and FUSE have longer ones than
+/// NAME_MAX.
+inline constexpr std::size_t most_units = 160;
 
 /// A list by `next`.
 struct node_list {
@@ -94,7 +98,7 @@ struct worker {
   growing<char> shown; // of path()
   node const* shown_node = nullptr;
   std::size_t shown_size = 0;
-  node* free[32] = {}; // by units
+  node* free[most_units] = {}; // by units
   std::byte* chunk = nullptr;
   std::size_t chunk_left = 0;
 };
@@ -176,7 +180,7 @@ class crew {
   node_list queue_;
   node* oldest_ = nullptr;
   node* newest_ = nullptr;
-  node* freed_[32] = {};
+  node* freed_[most_units] = {};
   std::byte* chunks_ = nullptr;
   int open_ = 0;
   int most_open_;

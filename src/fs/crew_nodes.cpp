@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 
 namespace unio::inline v0_1::fs::trees {
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 constexpr int way_flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-constexpr std::size_t longest_piece = 4000; // a path of the kernel is shorter than PATH_MAX
+constexpr std::size_t longest_piece = PATH_MAX - 1; // the longest path that the kernel takes
 constexpr std::size_t chunk_size = std::size_t{64} << 10;
 constexpr std::uint32_t far = 128; // levels: opening takes as long as visiting some directories
 constexpr int tries_for_a_descriptor = 1000;
@@ -55,6 +56,7 @@ int identify(int fd, inode_id& id) noexcept {
 
 node* crew::make(worker& w, node& parent, std::string_view name) noexcept {
   std::size_t const units = units_for(name.size());
+  if (units >= most_units) return nullptr; // no path could lead there
   if (w.free[units] == nullptr) {
     std::lock_guard const lock(mutex_);
     w.free[units] = std::exchange(freed_[units], nullptr);
@@ -81,7 +83,7 @@ node* crew::make(worker& w, node& parent, std::string_view name) noexcept {
   n->references = 1;
   n->depth = parent.depth + 1;
   n->units = static_cast<std::uint16_t>(units);
-  n->name_size = static_cast<std::uint8_t>(name.size());
+  n->name_size = static_cast<std::uint16_t>(name.size());
   n->name = reinterpret_cast<char*>(n + 1) + settings_.extra;
   if (!name.empty()) std::memcpy(n->name, name.data(), name.size());
   n->name[name.size()] = '\0';

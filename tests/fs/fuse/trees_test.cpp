@@ -308,4 +308,37 @@ TEST_F(fuse_tree, a_walk_ends_when_the_server_does) {
   EXPECT_FALSE(test::exists(quick / "b"));
 }
 
+// ── what other filesystems do not do ───────────────────────────────────────────────────────────────────────
+
+// FUSE, vfat, exFAT and NTFS have names of more than 255 bytes. One whose length is cut to a byte would be
+// another directory's.
+TEST_F(fuse_tree, with_names_beyond_255_bytes_is_walked_copied_compared_and_removed) {
+  ASSERT_EQ(::mkdir((a + "/" + std::string(44, 'n')).c_str(), 0755), 0);
+  for (std::size_t const n : {256, 300, 700, 1000}) {
+    std::string const name = a + "/" + std::string(n, 'n');
+    ASSERT_EQ(::mkdir(name.c_str(), 0755), 0) << std::strerror(errno);
+    test::make_file(name + "/file", std::to_string(n));
+    ASSERT_EQ(::mkdir((name + "/" + std::string(n, 'm')).c_str(), 0755), 0);
+  }
+  for (int const threads : {1, 4}) {
+    paths all;
+    auto const walked = walk({}, a, all, {{.threads = threads}});
+    ASSERT_TRUE(walked);
+    EXPECT_EQ(described(walked->failures), strings{});
+    EXPECT_EQ(all.all, names_below(a));
+    std::string const b = fs.path() + "/b";
+    auto const copied = clone_or_copy({}, a, {}, b, {{.threads = threads}});
+    ASSERT_TRUE(copied);
+    EXPECT_EQ(described(copied->failures), strings{});
+    auto const same = compare({}, a, {}, b, nullptr, {{.threads = threads}});
+    ASSERT_TRUE(same);
+    EXPECT_EQ(same->differences, 0U);
+    EXPECT_EQ(same->entries, all.all.size());
+    auto const removed = reduce({}, b, {{.threads = threads}});
+    ASSERT_TRUE(removed);
+    EXPECT_TRUE(removed->is_gone);
+    EXPECT_EQ(removed->removed, all.all.size());
+  }
+}
+
 } // namespace
