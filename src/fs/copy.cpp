@@ -214,6 +214,7 @@ int copying::copy_file() noexcept {
       has_name = true;
     }
   }
+  if (e == 0 && has_name) e = close_written(to);
   if (e == 0 && has_name) e = place(dir, name);
   if (e != 0 && has_name && !report_.is_in_place) sys::unlinkat(dir, name, 0);
   if (e == 0) told_.entries.store(1, std::memory_order_relaxed);

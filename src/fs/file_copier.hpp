@@ -21,6 +21,12 @@ inline int open_at(int dir, char const* name, int flags, unsigned mode = 0) noex
 }
 inline int to_int(std::int64_t e) noexcept { return static_cast<int>(std::min<std::int64_t>(e, 0)); }
 
+/// Closes what was written. NFS and FUSE may say only now that there is no room for it. Returns 0 or -errno.
+inline int close_written(descriptor& to) noexcept {
+  auto const e = sys::close(to.release());
+  return e == -EINTR ? 0 : to_int(e);
+}
+
 /// Copying files, with what several of them share.
 class file_copier {
  public:

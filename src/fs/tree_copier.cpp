@@ -212,13 +212,17 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
   }
   e = files_.contents(from.get(), to.get(), a, w.buffer + settings_.buffer, this,
                       [](void* c) noexcept { return static_cast<tree_copier*>(c)->must_end(); });
+  bool const seems_whole = e == 0; // from now on
   if (e == 0) {
     report_refusals(w, n, name,
                     set_metadata(from.get(), to.get(), -1, nullptr, a, files_.known, has_mode, files_.lost));
+    e = close_written(to);
+  }
+  if (e == 0) {
     files_.report.entries.fetch_add(1, std::memory_order_relaxed);
   } else {
     // What an ended copy leaves has another time than its source, and is made again.
-    if (!ends_all(e) || !files_.options.keep_partial) sys::unlinkat(out, name, 0);
+    if (seems_whole || !ends_all(e) || !files_.options.keep_partial) sys::unlinkat(out, name, 0);
     if (first != nullptr) first->in = nullptr;
   }
   return e;

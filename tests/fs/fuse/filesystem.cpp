@@ -314,6 +314,11 @@ void release(fuse_req_t r, fuse_ino_t i, file_info* f) {
   look_after_waiters(all);
 }
 
+void flush(fuse_req_t r, fuse_ino_t i, file_info*) {
+  store& all = store_of(r);
+  fuse_reply_err(r, all.asked(all.faults.flush_error, i));
+}
+
 void read(fuse_req_t r, fuse_ino_t i, std::size_t n, off_t at, file_info*) {
   store& all = store_of(r);
   if (int const e = all.asked(all.faults.read_error, i); e != 0) return void(fuse_reply_err(r, e));
@@ -416,7 +421,7 @@ void setlk(fuse_req_t r, fuse_ino_t i, file_info* f, struct flock* l, int sleeps
       r, [](fuse_req_t, void* which) { static_cast<waiter*>(which)->is_interrupted = true; }, &w);
 }
 
-fuse_lowlevel_ops operations() {
+fuse_lowlevel_ops operations(options const& how) {
   fuse_lowlevel_ops o = {};
   o.init = init;
   o.lookup = lookup;
@@ -430,6 +435,7 @@ fuse_lowlevel_ops operations() {
   o.opendir = opendir;
   o.create = create;
   o.release = release;
+  if (how.flushes) o.flush = flush;
   o.read = read;
   o.write = write;
   o.fallocate = fallocate;
@@ -447,7 +453,7 @@ constexpr int most_machines = 2;
 int serve(switches& s, options o, std::vector<std::string> const& mountpoints, process::channel& with) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   store all(s, o);
-  fuse_lowlevel_ops const ops = operations();
+  fuse_lowlevel_ops const ops = operations(o);
   std::array<machine, most_machines> machines{machine{all, 0}, machine{all, 1}};
   std::array<fuse_session*, most_machines> sessions = {};
   std::array<pollfd, most_machines> fds = {};

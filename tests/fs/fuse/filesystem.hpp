@@ -33,6 +33,7 @@ struct switches {
   std::atomic<int> unlink_error{0};
   std::atomic<int> rmdir_error{0};
   std::atomic<int> mkdir_error{0};
+  std::atomic<int> flush_error{0};        // what close(2) of a file says: see options::flushes
   std::atomic<bool> spoils_writes{false}; // stores another first byte, without an error
   char victim[32] = {}; // only requests about what has this name fail; empty: all. Set while nobody asks
   std::atomic<long> room{
@@ -56,6 +57,7 @@ struct options {
   bool keeps_locks =
       false; // of a closed file until they are unlocked: a server that has only heard of POSIX locks
   bool renames_removed = false; // what is removed stays by another name, as on NFS while it is open
+  bool flushes = false;         // it is asked about each close(2)
   bool direct = false;          // nothing is cached, and nothing can be mapped shared
 };
 

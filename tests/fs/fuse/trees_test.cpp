@@ -341,4 +341,41 @@ TEST_F(fuse_tree, with_names_beyond_255_bytes_is_walked_copied_compared_and_remo
   }
 }
 
+// NFS and many servers take what is written, and say only when the file is closed that there is no room.
+TEST(fuse_closing, that_fails_is_no_copy) {
+  test::fuse::filesystem const fs({.flushes = true});
+  if (!fs.is_mounted()) GTEST_SKIP() << fs.why_not();
+  test::quick_directory const quick;
+  test::make_bushy(quick / "a", 2, 2, 1);
+  fs.fail(&switches::flush_error, ENOSPC);
+  auto const file = clone_or_copy({}, quick / "a/file0", {}, fs.path() + "/file");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->ended.value(), ENOSPC);
+  EXPECT_FALSE(file->is_in_place);
+  std::string const b = fs.path() + "/b";
+  auto const tree = clone_or_copy({}, quick / "a", {}, b);
+  ASSERT_TRUE(tree);
+  EXPECT_EQ(tree->ended.value(), ENOSPC);
+  EXPECT_FALSE(tree->is_in_place);
+  EXPECT_EQ(names_below(fs.path()), std::set<std::string>{""}) << "nothing is left";
+
+  copy_options kept;
+  kept.keep_partial = true;
+  EXPECT_EQ(clone_or_copy({}, quick / "a", {}, b, kept)->ended.value(), ENOSPC);
+  fs.fail(&switches::flush_error, 0);
+  kept.resume = true;
+  auto const again = clone_or_copy({}, quick / "a", {}, b, kept);
+  ASSERT_TRUE(again && again->is_in_place);
+  EXPECT_EQ(again->unchanged, 0U) << "what is in the files whose closing failed is not known";
+
+  fs.fail(&switches::flush_error, EIO, "file1");
+  auto const rest = clone_or_copy({}, quick / "a", {}, fs.path() + "/c");
+  ASSERT_TRUE(rest);
+  EXPECT_EQ(rest->missing, 3U);
+  EXPECT_EQ(described(rest->failures),
+            (strings{failure("dir0/file1", "copy", EIO), failure("dir1/file1", "copy", EIO),
+                     failure("file1", "copy", EIO)}));
+  EXPECT_FALSE(std::filesystem::exists(fs.path() + "/c/file1"));
+}
+
 } // namespace
