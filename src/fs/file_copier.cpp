@@ -80,6 +80,7 @@ void file_copier::report_refusals(std::string_view path, refusals const& r) noex
   if (r.owner != 0) report.fail(path, "set the owner", r.owner);
   if (r.mode != 0) report.fail(path, "set the mode", r.mode);
   if (r.attributes != 0) report.fail(path, "list the attributes", r.attributes);
+  if (r.attribute != 0) report.fail(path, "copy an attribute", r.attribute);
   if (r.times != 0) report.fail(path, "set the times", r.times);
 }
 
@@ -98,7 +99,7 @@ int file_copier::make_special(int in, char const* from, int out, char const* to,
   refused = set_metadata(-1, -1, out, to, a, known, false, lost);
   // Of a link only root may set any (xattr(7)).
   bool const may_have_attributes = !S_ISLNK(a.mode) || known.owner == 0;
-  if (may_have_attributes) refused.attributes = copy_attributes_of_special(in, from, out, to, lost);
+  if (may_have_attributes) refused.attributes = copy_attributes_of_special(in, from, out, to, refused, lost);
   return 0;
 }
 

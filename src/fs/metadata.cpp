@@ -40,8 +40,13 @@ struct attributed {
   }
 };
 
+// This user may not, or the filesystem has no such thing (EINVAL: an ACL of users that it does not know).
+bool is_expected(std::int64_t e) noexcept {
+  return e == -EPERM || e == -EACCES || e == -EOPNOTSUPP || e == -ENOSYS || e == -EINVAL;
+}
+
 // Returns 0, or why they could not be listed.
-int copy_attributes(attributed from, attributed to, not_kept& lost) noexcept {
+int copy_attributes(attributed from, attributed to, refusals& refused, not_kept& lost) noexcept {
   char few[1024];
   auto n = from.list(few, sizeof few);
   if (n == 0 || n == -EOPNOTSUPP || n == -ENOSYS) return 0; // the filesystem has none
@@ -64,6 +69,7 @@ int copy_attributes(attributed from, attributed to, not_kept& lost) noexcept {
     if (size == -ENODATA) continue; // removed by another process
     std::int64_t const e = size < 0 ? size : to.set(at, value, static_cast<std::size_t>(size));
     if (e < 0) lost.attributes.fetch_add(1, std::memory_order_relaxed);
+    if (e < 0 && !is_expected(e)) refused.attribute = static_cast<int>(e);
   }
   return 0;
 }
@@ -143,14 +149,15 @@ refusals set_metadata(int from, int to, int dir, char const* name, attributes co
   if (!mode_is_set && !S_ISLNK(a.mode))
     refused.mode =
         static_cast<int>(is_open ? sys::fchmod(to, mode) : unio::detail::change_mode(dir, name, mode));
-  if (is_open && from >= 0) refused.attributes = copy_attributes({from}, {to}, lost);
+  if (is_open && from >= 0) refused.attributes = copy_attributes({from}, {to}, refused, lost);
   timespec const times[2] = {{a.accessed_s, a.accessed_ns}, {a.modified_s, a.modified_ns}};
   refused.times = static_cast<int>(is_open ? sys::utimensat(to, nullptr, times, 0)
                                            : sys::utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW));
   return refused;
 }
 
-int copy_attributes_of_special(int in, char const* from, int out, char const* to, not_kept& lost) noexcept {
+int copy_attributes_of_special(int in, char const* from, int out, char const* to, refusals& refused,
+                               not_kept& lost) noexcept {
   constexpr int flags = O_PATH | O_NOFOLLOW;
   descriptor const source(unio::detail::open_at(in, from, flags, 0));
   unio::detail::descriptor_path const source_path(source.get());
@@ -161,7 +168,7 @@ int copy_attributes_of_special(int in, char const* from, int out, char const* to
   descriptor const target(unio::detail::open_at(out, to, flags, 0));
   if (target.get() < 0) return target.get();
   unio::detail::descriptor_path const target_path(target.get());
-  return copy_attributes({-1, source_path.text}, {-1, target_path.text}, lost);
+  return copy_attributes({-1, source_path.text}, {-1, target_path.text}, refused, lost);
 }
 
 int drop_inherited_acls(int fd) noexcept {

@@ -57,9 +57,12 @@ struct defaults {
 struct refusals {
   int owner = 0; ///< beyond EPERM, which only counts in not_kept
   int mode = 0;
-  int attributes = 0; ///< they could not be listed; one that could not be set counts in not_kept
+  int attributes = 0; ///< they could not be listed
+  int attribute = 0;  ///< one of them, beyond what this user may not set or the filesystem does not have
   int times = 0;
-  [[nodiscard]] bool any() const noexcept { return owner != 0 || mode != 0 || attributes != 0 || times != 0; }
+  [[nodiscard]] bool any() const noexcept {
+    return owner != 0 || mode != 0 || attributes != 0 || attribute != 0 || times != 0;
+  }
 };
 
 /// Sets the owner, the mode, the extended attributes with the ACLs, and the times, in this order: chown(2)
@@ -74,7 +77,8 @@ refusals set_metadata(int from, int to, int dir, char const* name, attributes co
 /// Copies the extended attributes, with the ACLs, of a link, a FIFO, a device or a socket to another name.
 /// Copies nothing where /proc is not mounted: the calls that Linux has before 6.13 need a path from there.
 /// Returns 0, or why they could not be listed.
-int copy_attributes_of_special(int in, char const* from, int out, char const* to, not_kept& lost) noexcept;
+int copy_attributes_of_special(int in, char const* from, int out, char const* to, refusals& refused,
+                               not_kept& lost) noexcept;
 
 /// Removes the ACLs that a new file or directory has inherited: they could give rights that the source does
 /// not give. Returns 0 or -errno.

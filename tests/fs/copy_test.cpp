@@ -900,12 +900,22 @@ TEST_F(copy_, has_the_contents_although_metadata_are_refused) {
        [](test::failing_calls& c, int e) {
          c.fail<&table::flistxattr>(e, {.times = test::which_calls::all});
        }},
+      {"copy an attribute", ENOSPC,
+       [](test::failing_calls& c, int e) {
+         c.fail<&table::fsetxattr>(e, {.times = test::which_calls::all});
+       }},
+      {"copy an attribute", EIO,
+       [](test::failing_calls& c, int e) {
+         c.fail<&table::fgetxattr>(e, {.times = test::which_calls::all});
+       }},
   };
+  bool const has_attributes = ::setxattr((tree + "/file0").c_str(), "user.a", "value", 5, 0) == 0;
   for (auto const& each : all) {
     for (std::string const& from : {tree, tree + "/file0"}) {
       // The owner of what is this user's own is not set.
       bool const is_owner = std::string_view(each.what) == "set the owner";
       if (is_owner && from == tree && ::geteuid() != 0) continue;
+      if (std::string_view(each.what) == "copy an attribute" && !has_attributes) continue;
       test::failing_calls calls;
       each.refuse(calls, each.error);
       auto const r = clone_or_copy({}, from, {}, b, {.replace = true});

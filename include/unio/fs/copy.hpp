@@ -73,9 +73,9 @@ struct copy_report {
   bool is_in_place = false;               ///< the target has its name
   char left_as[256] = {};                 ///< what remains of an ended copy, or of what was replaced
   tree_failures failures;                 ///< what was not copied: the rest is in place without it; "set the
-                                          ///< mode", the owner, the times, "list the attributes": what was
-                                          ///< refused of a copy that is whole; "remove the remains": what is
-                                          ///< in `left_as`, and why
+                                          ///< mode", the owner, the times, "list the attributes", "copy an
+                                          ///< attribute": what was refused of a copy that is whole; "remove
+                                          ///< the remains": what is in `left_as`, and why
   std::error_code ended;                  ///< why nothing is in place: a stop, the deadline, ENOSPC …; the
                                           ///< first failure, if it would have replaced a whole tree
 };
