@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <limits>
 
 namespace unio::inline v0_1::fs {
 namespace {
@@ -44,6 +45,15 @@ namespace {
 constexpr unsigned status_mask = STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_UID | STATX_GID | STATX_MTIME |
                                  STATX_INO | STATX_SIZE | STATX_BLOCKS;
 
+// Filesystems have times for which there is no such number: the earliest and the latest stand for those.
+std::int64_t nanoseconds_of(statx_timestamp const& t) noexcept {
+  constexpr std::int64_t second = 1'000'000'000;
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / second - 1;
+  if (t.tv_sec > most) return std::numeric_limits<std::int64_t>::max();
+  if (t.tv_sec < -most) return std::numeric_limits<std::int64_t>::min();
+  return t.tv_sec * second + t.tv_nsec;
+}
+
 entry_status status_of(struct statx const& s) noexcept {
   return {.size = s.stx_size,
           .allocated = s.stx_blocks * 512,
@@ -53,7 +63,7 @@ entry_status status_of(struct statx const& s) noexcept {
           .mode = s.stx_mode & 07777U,
           .owner = s.stx_uid,
           .group = s.stx_gid,
-          .modified_ns = s.stx_mtime.tv_sec * 1'000'000'000 + s.stx_mtime.tv_nsec};
+          .modified_ns = nanoseconds_of(s.stx_mtime)};
 }
 
 class walker final : public crew {

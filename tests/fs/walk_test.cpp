@@ -51,6 +51,31 @@ class walk_ : public ::testing::Test {
   }
 };
 
+TEST_F(walk_, cuts_times_for_which_there_is_no_number) {
+  test::make_file(directory / "late");
+  struct times_of : walk_visitor {
+    walk_step entry(walk_entry const& e) noexcept override {
+      if (e.name() == "late") seen = e.status()->modified_ns;
+      return walk_step::go_on;
+    }
+    std::int64_t seen = 0;
+  };
+  for (std::int64_t const year : {2400, 1600}) {
+    timespec const when{.tv_sec = (year - 1970) * 31'556'952, .tv_nsec = 0};
+    timespec const both[2] = {when, when};
+    ASSERT_EQ(::utimensat(AT_FDCWD, (directory / "late").c_str(), both, 0), 0);
+    struct stat s{};
+    ASSERT_EQ(::stat((directory / "late").c_str(), &s), 0);
+    if (s.st_mtim.tv_sec != when.tv_sec) continue; // no filesystem for that
+    times_of all;
+    walk_options how;
+    how.with_status = true;
+    ASSERT_TRUE(walk(directory.handle(), ".", all, how));
+    using limits = std::numeric_limits<std::int64_t>;
+    EXPECT_EQ(all.seen, year == 2400 ? limits::max() : limits::min());
+  }
+}
+
 TEST_F(walk_, shows_every_name_once) {
   test::make_bushy(directory / "a", 5, 7, 3);
   test::make_bushy(directory / "b", 0, 3000, 0);

@@ -24,7 +24,8 @@
 
 namespace unio::inline v0_1::fs {
 
-/// What walk_options::with_status asks for, one statx(2) for each name. Times are ns since 1970.
+/// What walk_options::with_status asks for, one statx(2) for each name. Times are ns since 1970,
+/// cut to what there are numbers for (1677 to 2262).
 struct entry_status {
   std::uint64_t size = 0;
   std::uint64_t allocated = 0; ///< bytes of storage
