@@ -38,14 +38,15 @@ class deadline {
       : deadline(kind::relative, d > d.zero() ? saturate(d) : 0) {}
   template <class Duration> // NOLINTNEXTLINE: implicit
   constexpr deadline(std::chrono::time_point<std::chrono::steady_clock, Duration> t) noexcept
-      : deadline(kind::steady, saturate(t.time_since_epoch())) {}
+      : deadline(kind::steady, moment(saturate(t.time_since_epoch()))) {}
   template <class Duration> // NOLINTNEXTLINE: implicit
   constexpr deadline(std::chrono::time_point<std::chrono::system_clock, Duration> t) noexcept
       : deadline(kind::system, saturate(t.time_since_epoch())) {}
   /// Any other clock: the span that is left now.
   template <class Clock, class Duration>
   deadline(std::chrono::time_point<Clock, Duration> t) noexcept // NOLINT: implicit
-      : deadline(t - Clock::now()) {}
+      : deadline(kind::relative,
+                 left(saturate(t.time_since_epoch()), saturate(Clock::now().time_since_epoch()))) {}
 
   [[nodiscard]] constexpr bool is_none() const noexcept { return kind_ == kind::none; }
   [[nodiscard]] constexpr bool is_zero() const noexcept { return kind_ == kind::relative && ns_ == 0; }
@@ -64,6 +65,10 @@ class deadline {
   constexpr deadline(kind k, std::int64_t ns) noexcept : ns_(ns), kind_(ns == forever ? kind::none : k) {}
 
   static constexpr std::int64_t add(std::int64_t a, std::int64_t b) noexcept;
+  /// What is left from `now` until `at`, of any clock: such as one whose epoch is yet to come.
+  static constexpr std::int64_t left(std::int64_t at, std::int64_t now) noexcept;
+  /// Not so long ago that `moment - now` would overflow, which is what a wait computes.
+  static constexpr std::int64_t moment(std::int64_t ns) noexcept;
   template <class Rep, class Period>
   static constexpr std::int64_t saturate(std::chrono::duration<Rep, Period> d) noexcept;
 

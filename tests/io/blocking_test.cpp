@@ -243,6 +243,24 @@ TEST_P(blocking, call_keeps_its_own_deadline_while_others_are_pending) {
   });
 }
 
+// The span that is left must not wrap around to for ever.
+TEST_P(blocking, call_with_a_deadline_before_its_clock_began_does_not_wait) {
+  auto const long_ago = std::chrono::steady_clock::time_point::min();
+  play([&](io_multiplexer& m, io_multiplexer* set) {
+    auto p = test::pipe_on(set);
+    char memory[8];
+    for (bool const has_others : {false, true}) {
+      unio::timer_handle never(unio::deadline::none(), &m);
+      std::optional<started<unio::async_wait>> other;
+      if (has_others) other.emplace(unio::async_wait(never));
+      for (int i = 0; i != 2; ++i) // also when it has learnt that it has to wait
+        EXPECT_EQ(p.reader.read(unio::mutable_buffer(memory), long_ago).error(), condition::timed_out);
+    }
+    put(p.writer, "x");
+    EXPECT_EQ(p.reader.read(unio::mutable_buffer(memory), long_ago).value().bytes(), 1U);
+  });
+}
+
 TEST_P(blocking, call_inside_a_receiver_drives_as_well) {
   play([](io_multiplexer& m, io_multiplexer* set) {
     auto p = test::pipe_on(set);

@@ -243,7 +243,8 @@ TEST_P(on, a_deadline_in_the_past_passes_at_once_and_the_largest_never) {
   auto p = make_pipe();
   char memory[4];
   for (deadline const d :
-       {deadline(clock_type::now() - 1h), deadline(std::chrono::system_clock::now() - 1h)}) {
+       {deadline(clock_type::now() - 1h), deadline(std::chrono::system_clock::now() - 1h),
+        deadline(clock_type::time_point::min()), deadline(std::chrono::system_clock::time_point::min())}) {
     started op{unio::async_read(p.reader, unio::mutable_buffer(memory), d)};
     while (!op.finished()) (void)m_->run();
     EXPECT_EQ(op.result().error(), condition::timed_out);
@@ -260,6 +261,13 @@ TEST_P(on, a_deadline_in_the_past_passes_at_once_and_the_largest_never) {
   started op{unio::try_async_read(p.reader, unio::mutable_buffer(memory))};
   EXPECT_TRUE(op.finished());
   EXPECT_EQ(op.result().error(), condition::would_block);
+}
+
+TEST_P(on, a_loop_that_runs_until_a_moment_before_its_clock_began_does_not_sleep) {
+  unio::timer_handle far = timer(1h);
+  started const op{unio::async_wait(far)};
+  for (clock_type::time_point const long_ago : {clock_type::time_point(), clock_type::time_point::min()})
+    EXPECT_LT(m_->try_run_until(long_ago).value(), 0);
 }
 
 TEST_P(on, data_that_is_there_beats_a_deadline_that_has_passed) {
