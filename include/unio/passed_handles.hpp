@@ -103,7 +103,7 @@ UNIO_OPERATION_AND_VERB(receive_handles, detail::with<detail::message_memory<256
 
 /// The process at the other end of a Unix socket, as it was when it connected, listened or made the pair.
 struct peer_credentials {
-  int process = 0;
+  int process = 0; ///< 0: in a namespace of processes that this one does not see (pid_namespaces(7))
   unsigned user = 0;
   unsigned group = 0;
 };

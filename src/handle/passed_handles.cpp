@@ -62,8 +62,9 @@ result<peer_credentials> credentials_of_peer(handle const& socket) noexcept {
   ucred who{};
   size = sizeof(who);
   if (r >= 0) r = sys::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &who, &size);
-  // Without a peer the kernel tells of a process 0 (net/core/sock.c, SO_PEERCRED).
-  if (r >= 0 && who.pid == 0) r = -ENOTCONN;
+  // Without a peer the kernel tells of no user either; a process 0 alone is one of another namespace
+  // (net/core/sock.c, cred_to_ucred).
+  if (r >= 0 && who.pid == 0 && who.uid == static_cast<uid_t>(-1)) r = -ENOTCONN;
   if (r < 0) return detail::failed(r, "credentials_of_peer", socket.native_handle());
   return peer_credentials{.process = who.pid, .user = who.uid, .group = who.gid};
 }

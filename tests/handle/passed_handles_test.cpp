@@ -231,6 +231,23 @@ TEST(credentials, are_those_of_the_process_at_the_other_end) {
   EXPECT_EQ(unio::credentials_of_peer(unio::handle()).error().value(), EBADF);
 }
 
+// A peer outside of a container, say. A connection of a process that this one cannot see is one all the same.
+TEST(credentials, of_a_process_in_another_namespace_lack_its_number_alone) {
+  ends socket; // made by this process
+  int const status = test::in_child([&] {
+    if (::unshare(CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) return 77;
+    return test::in_child([&] {
+      auto const its = unio::credentials_of_peer(socket.first);
+      CHILD_EXPECTS(its.has_value());
+      CHILD_EXPECTS(its->process == 0 && its->user != static_cast<unsigned>(-1));
+      auto const alone = unio::socket_handle::create(unio::address_family::unix_path).value();
+      return CHILD_MEETS(unio::credentials_of_peer(alone).error().value() == ENOTCONN);
+    });
+  });
+  if (status == 77) GTEST_SKIP() << "no right to make a namespace of processes";
+  EXPECT_EQ(status, 0);
+}
+
 TEST(credentials, give_a_handle_of_the_process) {
   ends socket;
   auto const me = unio::process_handle::of_peer(socket.first);
