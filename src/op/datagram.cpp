@@ -188,22 +188,46 @@ void put_description(msghdr& m, send_description const& how, address_family fami
 
 namespace {
 
-// Bytes [`from`, `from` + `n`) of a list, as vectors. 0: they are in more pieces than `out` has room for.
-std::size_t slice(const_buffers const& list, std::size_t from, std::size_t n, std::span<iovec> out) noexcept {
-  std::size_t used = 0;
+// Calls `piece(data, size)` for each piece of the bytes [`from`, `from` + `n`) of a list, until that says no.
+template <class F>
+void for_each_piece(const_buffers const& list, std::size_t from, std::size_t n, F piece) noexcept {
   for (const_buffer const b : list) {
-    if (n == 0) break;
+    if (n == 0) return;
     if (from >= b.size()) {
       from -= b.size();
       continue;
     }
     std::size_t const here = std::min(b.size() - from, n);
-    if (used == out.size()) return 0;
-    out[used++] = {const_cast<std::byte*>(b.data()) + from, here};
+    if (!piece(b.data() + from, here)) return;
     from = 0;
     n -= here;
   }
-  return used;
+}
+
+// The same bytes as vectors. 0: they are in more pieces than `out` has room for.
+std::size_t slice(const_buffers const& list, std::size_t from, std::size_t n, std::span<iovec> out) noexcept {
+  std::size_t used = 0;
+  bool fits = true;
+  for_each_piece(list, from, n, [&](std::byte const* data, std::size_t size) noexcept {
+    fits = used != out.size();
+    if (fits) out[used++] = {const_cast<std::byte*>(data), size};
+    return fits;
+  });
+  return fits ? used : 0;
+}
+
+// How many of the bytes [`from`, `from` + `n`) one call takes, which takes a bounded number of pieces: whole
+// segments, one at least.
+std::size_t segments_of_one_call(const_buffers const& list, std::size_t from, std::size_t n,
+                                 std::size_t segment) noexcept {
+  std::size_t pieces = 0, fitting = 0;
+  for_each_piece(list, from, n, [&](std::byte const*, std::size_t size) noexcept {
+    if (pieces++ == max_vectors) return false;
+    fitting += size;
+    return true;
+  });
+  if (fitting == n) return n;
+  return std::max(fitting - fitting % segment, std::min(n, segment));
 }
 
 class sending {
@@ -221,7 +245,8 @@ class sending {
     do {
       bool const singly = segmented && sys::last_waited(fd_, sys::sends_singly_bit);
       std::size_t const most = singly ? how_.segment : segmented ? longest_send(how_, total) : total;
-      std::size_t const n = std::min(most, total - done);
+      std::size_t n = std::min(most, total - done);
+      if (segmented) n = segments_of_one_call(bytes_, done, n, how_.segment);
       int r = send_marked(done, n, segmented && n > how_.segment);
       if (segmented && n > how_.segment && (r == -EIO || r == -EINVAL || r == -EMSGSIZE)) {
         // The kernel knows only now that it cannot cut: the interface computes no checksums (EIO), a segment
@@ -256,7 +281,7 @@ class sending {
 
   int send_one(std::size_t from, std::size_t n, bool with_segment, bool with_ecn) noexcept {
     alignas(8) std::byte control[128];
-    std::array<iovec, 64> vectors;
+    std::array<iovec, max_vectors> vectors;
     msghdr m{};
     bool const whole = from == 0 && n == bytes_.bytes();
     if (!whole || !put_buffers(m, bytes_, vectors)) {

@@ -192,6 +192,37 @@ DRIVER_TEST(kernel_datagram, is_cut_into_segments_and_joined_again) {
   }
 }
 
+/// The same of buffers of `piece` bytes, with buffers left out from the front as they are sent.
+void send_all_in_pieces(datagram_handle& from, unio::send_description const& how, std::string_view bytes,
+                        std::size_t piece) {
+  std::vector<unio::const_buffer> list;
+  for (std::size_t at = 0; at < bytes.size(); at += piece)
+    list.emplace_back(bytes.data() + at, std::min(piece, bytes.size() - at));
+  for (std::span<unio::const_buffer const> rest = list; !rest.empty();) {
+    auto const sent = from.send_to(how, rest);
+    ASSERT_TRUE(sent) << sent.error().message();
+    ASSERT_NE(sent.bytes_transferred(), 0U);
+    std::size_t const whole = sent.bytes_transferred() / piece;
+    ASSERT_TRUE(sent.bytes_transferred() % piece == 0 || whole + 1 == rest.size());
+    rest = rest.subspan(std::min(rest.size(), whole + (sent.bytes_transferred() % piece != 0 ? 1 : 0)));
+  }
+}
+
+// One call takes 1024 of them.
+DRIVER_TEST(kernel_datagram, is_cut_into_segments_however_many_buffers_it_lies_in) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
+    datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, own);
+    (void)server.receive_buffer(4 << 20);
+    datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, own);
+    for (std::size_t const piece : {10U, 50U, 500U}) {
+      std::string const sent(100'050, 's');
+      unio::send_description const how{.to = server.local_endpoint().value(), .segment = 1000};
+      send_all_in_pieces(client, how, sent, piece);
+      EXPECT_EQ(sizes_received(server, sent.size()), cut(sent.size(), 1000)) << piece;
+    }
+  }
+}
+
 DRIVER_TEST(kernel_datagram, that_is_one_segment_is_not_asked_to_be_cut) {
   datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, nullptr);
   datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, nullptr);
