@@ -186,7 +186,8 @@ class UNIO_API datagram_handle : public handle {
   /// option::path_mtu, also of an IPv6 socket that is connected to an IPv4 host. Errors: ENOTCONN.
   [[nodiscard]] result<int> known_path_mtu() const noexcept;
 
-  /// Receives what is sent to a multicast group, on one interface (its index; 0: as the routes say).
+  /// Receives what is sent to a multicast group, on one interface (its index; 0: that of the group's scope,
+  /// or without one as the routes say).
   /// Errors: EINVAL if it is no group of the socket's family, EADDRINUSE, ENODEV.
   result<void> join_group(endpoint const& group, std::uint32_t interface = 0) noexcept;
   /// Ends that. Errors: EADDRNOTAVAIL if it has not joined.

@@ -154,7 +154,8 @@ result<void> datagram_handle::connect(endpoint const& to) noexcept {
 
 result<void> datagram_handle::disconnect() noexcept {
   sockaddr const nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
-  std::int64_t const r = sys::connect(fd_, &nobody, sizeof(nobody));
+  std::int64_t r = sys::connect(fd_, &nobody, sizeof(nobody));
+  if (r == -EINVAL) r = -EOPNOTSUPP; // of a sequenced one
   if (r < 0) return detail::failed(r, "disconnect", fd_);
   if (is_ipv6()) family_ = address_family::ipv6;
   return {};
@@ -185,25 +186,22 @@ result<void> datagram_handle::leave_group(endpoint const& group, std::uint32_t i
 
 result<void> datagram_handle::change_group(endpoint const& group, std::uint32_t interface,
                                            bool joins) noexcept {
-  switch (group.family()) {
-    case address_family::ipv4: {
-      sockaddr_in a;
-      std::memcpy(&a, group.data(), sizeof(a));
-      ip_mreqn const m{
-          .imr_multiaddr = a.sin_addr, .imr_address = {}, .imr_ifindex = static_cast<int>(interface)};
-      return done(set_option(fd_, IPPROTO_IP, joins ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, m),
-                  joins ? "join_group" : "leave_group", fd_);
-    }
-    case address_family::ipv6: {
-      sockaddr_in6 a;
-      std::memcpy(&a, group.data(), sizeof(a));
-      ipv6_mreq const m{.ipv6mr_multiaddr = a.sin6_addr, .ipv6mr_interface = interface};
-      return done(set_option(fd_, IPPROTO_IPV6, joins ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, m),
-                  joins ? "join_group" : "leave_group", fd_);
-    }
-    default:
-      return detail::failed(-EINVAL, joins ? "join_group" : "leave_group", fd_);
+  std::int64_t r = -EINVAL;
+  if (group.family() == address_family::ipv4) {
+    sockaddr_in a;
+    std::memcpy(&a, group.data(), sizeof(a));
+    ip_mreqn const m{
+        .imr_multiaddr = a.sin_addr, .imr_address = {}, .imr_ifindex = static_cast<int>(interface)};
+    r = set_option(fd_, IPPROTO_IP, joins ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, m);
+  } else if (group.family() == address_family::ipv6) {
+    sockaddr_in6 a;
+    std::memcpy(&a, group.data(), sizeof(a));
+    ipv6_mreq const m{.ipv6mr_multiaddr = a.sin6_addr,
+                      .ipv6mr_interface = interface != 0 ? interface : a.sin6_scope_id};
+    r = set_option(fd_, IPPROTO_IPV6, joins ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, m);
   }
+  if (r == -ENOPROTOOPT || r == -EOPNOTSUPP) r = -EINVAL; // the socket is of another family
+  return done(r, joins ? "join_group" : "leave_group", fd_);
 }
 
 result<void> datagram_handle::multicast_interface(std::uint32_t interface) noexcept {

@@ -70,6 +70,8 @@ TEST(datagram, tells_its_names) {
   ASSERT_TRUE(client.disconnect());
   EXPECT_EQ(client.remote_endpoint().error().value(), ENOTCONN);
   EXPECT_EQ(client.send_to({}, unio::const_buffer("x", 1)).error().value(), EDESTADDRREQ);
+  auto both = datagram_handle::pair({.sequenced = true}).value();
+  EXPECT_EQ(both.first.disconnect().error().value(), EOPNOTSUPP);
 }
 
 TEST(datagram, that_is_connected_receives_from_its_peer_alone) {
@@ -201,13 +203,16 @@ TEST(datagram, discovers_the_mtu_of_its_path_as_it_is_told) {
 TEST(datagram, options_that_are_not_for_it_are_errors) {
   auto local = datagram_handle::create(address_family::unix_path).value();
   EXPECT_FALSE(local.traffic_class(1));
-  EXPECT_FALSE(local.join_group(endpoint::ipv4({224, 0, 0, 251}, 0)));
+  EXPECT_EQ(local.join_group(endpoint::ipv4({224, 0, 0, 251}, 0)).error().value(), EINVAL);
   datagram_handle closed;
   EXPECT_EQ(closed.broadcast(true).error().value(), EBADF);
   EXPECT_EQ(closed.local_endpoint().error().value(), EBADF);
   auto four = datagram_handle::create(address_family::ipv4).value();
   EXPECT_EQ(four.join_group(endpoint::ipv4_loopback(0)).error().value(), EINVAL);
   EXPECT_EQ(four.join_group(endpoint()).error().value(), EINVAL);
+  endpoint const group6 = endpoint::ipv6({0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 0);
+  EXPECT_EQ(four.join_group(group6).error().value(), EINVAL) << "of the other family";
+  EXPECT_EQ(four.leave_group(group6).error().value(), EINVAL);
   EXPECT_EQ(four.leave_group(endpoint::ipv4({224, 0, 0, 251}, 0)).error().value(), EADDRNOTAVAIL);
 }
 
@@ -230,6 +235,17 @@ void expect_multicast(endpoint const& any, endpoint const& group_address, auto w
   EXPECT_EQ(info.to, with_port(0));
   ASSERT_TRUE(member.leave_group(group_address, lo));
   EXPECT_FALSE(member.leave_group(group_address, lo));
+}
+
+TEST(datagram, joins_a_group_with_a_scope_on_that_interface) {
+  unsigned const lo = ::if_nametoindex("lo");
+  std::uint8_t const address[16] = {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34};
+  auto member = datagram_handle::bind(endpoint::ipv6_any(0)).value();
+  if (auto const joined = member.join_group(endpoint::ipv6(address, 0), lo); !joined)
+    GTEST_SKIP() << "no multicast on lo: " << joined.error().code().message();
+  ASSERT_TRUE(member.leave_group(endpoint::ipv6(address, 0), lo));
+  ASSERT_TRUE(member.join_group(endpoint::ipv6(address, 0, lo)));
+  EXPECT_TRUE(member.leave_group(endpoint::ipv6(address, 0), lo));
 }
 
 TEST(datagram, to_a_group_is_received_by_its_members_on_ipv4) {
