@@ -147,10 +147,12 @@ std::int64_t set_time(int fd, row const& r, microseconds time) noexcept {
   return set_in_kernel(fd, r, ::linger{.l_onoff = is_default ? 0 : 1, .l_linger = is_default ? 0 : value});
 }
 
-// IFNAMSIZ and TCP_CA_NAME_MAX are 16; of a longer name the kernel silently takes the beginning.
+// IFNAMSIZ and TCP_CA_NAME_MAX are 16; of a longer name the kernel silently takes the beginning, and of one
+// with a NUL too.
 constexpr std::size_t longest_text = 15;
 
 std::int64_t set_text(int fd, row const& r, std::string_view text) noexcept {
+  if (text.find('\0') != text.npos) return detail::native(error::embedded_nul);
   if (text.size() > longest_text) return -ENAMETOOLONG;
   char name[longest_text + 1] = {};
   std::ranges::copy(text, name);

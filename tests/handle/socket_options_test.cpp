@@ -176,6 +176,16 @@ TEST(socket_options, before_listening_are_among_its_own) {
             ENODEV);
 }
 
+// The kernel would take what stands before the NUL.
+TEST(socket_options, that_are_texts_with_a_nul_are_refused_where_sockets_are_made) {
+  std::string_view const device("lo\0no", 5);
+  endpoint const at = endpoint::ipv4_loopback(0);
+  EXPECT_EQ(listening_socket_handle::listen(at, {.device = device}).error(), unio::error::embedded_nul);
+  EXPECT_EQ(socket_handle::create(unio::address_family::ipv4, {.device = device}).error(),
+            unio::error::embedded_nul);
+  EXPECT_EQ(datagram_handle::bind(at, {.device = device}).error(), unio::error::embedded_nul);
+}
+
 TEST(socket_options, say_what_cannot_be_set_and_why) {
   std::string why;
   auto local = socket_handle::create(address_family::unix_path).value();
