@@ -225,7 +225,7 @@ std::shared_ptr<settings const> system_files::known() noexcept {
 }
 
 std::shared_ptr<settings const> system_files::if_fresh() noexcept {
-  std::int64_t const fresh_for = std::chrono::nanoseconds(options_.check_every).count();
+  std::int64_t const fresh_for = deadline(options_.check_every).nanoseconds(); // the longest span is for ever
   std::int64_t const moment = sys::steady_now();
   lock();
   std::shared_ptr<settings const> fresh;

@@ -521,12 +521,15 @@ TEST(resolver, looks_at_files_no_more_often_than_it_is_told) {
   name_files files;
   name_server server(example());
   resolver_options o = files.options(server.at());
-  o.check_every = 1h;
-  files.write("hosts", "192.0.2.50 printer\n");
-  resolver names(o);
-  EXPECT_EQ(texts(names.resolve("printer", 9, 60s)), strings{"192.0.2.50:9"});
-  files.write("hosts", "192.0.2.51 printer\n");
-  EXPECT_EQ(texts(names.resolve("printer", 9, 60s)), strings{"192.0.2.50:9"});
+  for (std::chrono::milliseconds const span :
+       {std::chrono::milliseconds(1h), std::chrono::milliseconds::max()}) {
+    o.check_every = span;
+    files.write("hosts", "192.0.2.50 printer\n");
+    resolver names(o);
+    EXPECT_EQ(texts(names.resolve("printer", 9, 60s)), strings{"192.0.2.50:9"});
+    files.write("hosts", "192.0.2.51 printer\n");
+    EXPECT_EQ(texts(names.resolve("printer", 9, 60s)), strings{"192.0.2.50:9"}) << span.count();
+  }
 }
 
 // ── other records ──────────────────────────────────────────────────────────────────────────────────────────
