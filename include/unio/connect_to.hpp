@@ -29,8 +29,9 @@ struct connect_to_options {
 ///               wait for those of the other for longer than `family_delay`; if none of them answers, the
 ///               other family is asked for once more
 /// Returns       the socket
-/// Errors        error::invalid_address for a text without a host or a port; those of
-///               resolver::co_resolve() and connect_any(); condition::timed_out, canceled
+/// Errors        error::invalid_address for a text without a host or a port; ENAMETOOLONG and
+///               error::embedded_nul for the path of a Unix socket; those of resolver::co_resolve() and
+///               connect_any(); condition::timed_out, canceled
 /// Deadline      bounds all of it together
 /// Cancellation  by the environment's stop token, at any point. The blocking form cannot be cancelled
 /// Lifetime      the resolver, and what the options point to, outlive it; the text need not

@@ -40,6 +40,20 @@ TEST(connect_to, takes_addresses_too) {
   EXPECT_TRUE(h.server.asked().empty());
 }
 
+// It is no host "unix" with a strange port.
+TEST(connect_to, says_what_is_wrong_with_the_path_of_a_unix_socket) {
+  std::string why;
+  std::string const longest = "unix:/nonexistent/" + std::string(94, 'x');
+  EXPECT_EQ(unio::connect_to(longest, 60s, {.why = &why}).error(), std::errc::no_such_file_or_directory);
+  EXPECT_EQ(unio::connect_to(longest + "x", 60s, {.why = &why}).error(), std::errc::filename_too_long);
+  EXPECT_TRUE(why.ends_with("': the path of a Unix socket is at most 107 bytes long")) << why;
+  EXPECT_EQ(unio::connect_to(longest + ":80", 60s, {.why = &why}).error(), std::errc::filename_too_long);
+  EXPECT_EQ(unio::connect_to(std::string_view("unix:/a\0b:80", 12), 60s, {.why = &why}).error(),
+            unio::error::embedded_nul);
+  EXPECT_EQ(unio::connect_to("unix:@", 60s, {.why = &why}).error(), unio::error::invalid_address);
+  EXPECT_EQ(why, "connecting to 'unix:@': the path is empty");
+}
+
 TEST(connect_to, names_the_host_and_what_failed) {
   host h;
   std::string why;
