@@ -37,7 +37,8 @@ enum class tls_verification : std::uint8_t {
   required,  ///< it must lead to a root, be valid now, and (of a server) have its name as a subjectAltName
 };
 
-/// Certificates or a private key as PEM: the name of a file, or the text itself. Default: none.
+/// Certificates or a private key as PEM: the name of a file, or the text itself. Default: none. A file
+/// without a name and a text without a byte are not none: what is made of them fails.
 ///
 /// Thread safety  distinct: safe; shared: any number of readers
 /// Errors         none: nothing is read or checked before a context is made of it
@@ -46,18 +47,20 @@ class tls_pem {
  public:
   tls_pem() = default;
   /// What is in a file.
-  static tls_pem file(std::string path) { return {static_cast<std::string&&>(path), true}; }
+  static tls_pem file(std::string path) { return {static_cast<std::string&&>(path), source::file}; }
   /// The text itself.
-  static tls_pem text(std::string pem) { return {static_cast<std::string&&>(pem), false}; }
+  static tls_pem text(std::string pem) { return {static_cast<std::string&&>(pem), source::text}; }
 
-  [[nodiscard]] bool empty() const noexcept { return value_.empty(); }
-  [[nodiscard]] bool is_file() const noexcept { return is_file_; }
+  /// Whether there is none.
+  [[nodiscard]] bool empty() const noexcept { return from_ == source::none; }
+  [[nodiscard]] bool is_file() const noexcept { return from_ == source::file; }
   [[nodiscard]] std::string const& value() const noexcept { return value_; }
 
  private:
-  tls_pem(std::string value, bool is_file) : value_(static_cast<std::string&&>(value)), is_file_(is_file) {}
+  enum class source : std::uint8_t { none, file, text };
+  tls_pem(std::string value, source from) : value_(static_cast<std::string&&>(value)), from_(from) {}
   std::string value_;
-  bool is_file_ = false;
+  source from_ = source::none;
 };
 
 /// Who one is.
@@ -99,9 +102,9 @@ class UNIO_API tls_context {
 
   /// For clients.
   ///
-  /// Errors  what a file or a text has: ENOENT, EACCES, a code of tls_category(); EINVAL for a contradiction
-  ///         in the options. They name the file: "tls_context private key /etc/key.pem: …". `*why`, if given,
-  ///         is set to a sentence about it
+  /// Errors  what a file or a text has: ENOENT, EACCES, a code of tls_category(); error::embedded_nul for the
+  ///         name of a file; EINVAL for a contradiction in the options. They name the file: "tls_context
+  ///         private key /etc/key.pem: …". `*why`, if given, is set to a sentence about it
   /// Blocks  while files are read. The system's roots are looked up in handshakes, as they are needed
   static result<tls_context> client(tls_options const& options = {}, std::string* why = nullptr);
   /// For a server of this identity. Errors as client().

@@ -33,6 +33,10 @@ class pem_reader {
   pem_reader(tls_pem const& pem, char const* what, std::string* why) : pem_(pem), what_(what), why_(why) {
     ERR_clear_error();
     std::string const& v = pem.value();
+    if (pem.is_file() && v.find('\0') != v.npos) { // which OpenSSL would take for the end of the name
+      error_ = failed_by(make_error_code(unio::error::embedded_nul));
+      return;
+    }
     bio_.reset(pem.is_file() ? BIO_new_file(v.c_str(), "r")
                              : BIO_new_mem_buf(v.data(), static_cast<int>(v.size())));
     if (bio_ == nullptr) error_ = failed();
@@ -55,8 +59,10 @@ class pem_reader {
     unsigned long const e = ERR_peek_last_error();
     return ERR_GET_LIB(e) == ERR_LIB_PEM && ERR_GET_REASON(e) == PEM_R_NO_START_LINE;
   }
-  failure failed() {
-    std::error_code const e = detail::take_error();
+  failure failed() { return failed_by(detail::take_error()); }
+
+ private:
+  failure failed_by(std::error_code e) {
     if (why_ != nullptr)
       *why_ = std::string(what_) + " " + (pem_.is_file() ? detail::in_quotes(pem_.value()) : "in memory") +
               ": " + e.message();
@@ -66,8 +72,6 @@ class pem_reader {
     if (pem_.is_file()) o.append(pem_.value().data(), pem_.value().size());
     return detail::failed_with(e, operation, o);
   }
-
- private:
   tls_pem const& pem_;
   char const* what_;
   std::string* why_;

@@ -33,6 +33,28 @@ TEST(tls_context, says_which_file_is_missing) {
   EXPECT_TRUE(contains(why, "private key '/nonexistent/k'")) << why;
 }
 
+// A variable that was not set, say: it must not mean that the system's roots are trusted.
+TEST(tls_context, takes_nothing_that_was_given_for_nothing) {
+  std::string why;
+  EXPECT_EQ(tls_context::client({.roots = tls_pem::file("")}, &why).error(),
+            std::errc::no_such_file_or_directory);
+  EXPECT_TRUE(contains(why, "root certificates ''")) << why;
+  EXPECT_EQ(tls_context::client({.roots = tls_pem::text("")}, &why).error().category(), unio::tls_category());
+  EXPECT_FALSE(tls_context::client({.identity = {tls_pem::file(""), tls_pem::file("")}}));
+  EXPECT_TRUE(tls_pem().empty());
+  EXPECT_FALSE(tls_pem::text("").empty());
+}
+
+TEST(tls_context, refuses_the_name_of_a_file_with_a_nul) {
+  test::temporary_directory const here;
+  here.write("root.pem", test::the_authority().root().value());
+  std::string why;
+  auto const made =
+      tls_context::client({.roots = tls_pem::file(here / "root.pem" + std::string("\0x", 2))}, &why);
+  EXPECT_EQ(made.error(), unio::error::embedded_nul);
+  EXPECT_TRUE(contains(why, "root.pem\\x00x")) << why;
+}
+
 TEST(tls_context, says_what_is_wrong_with_a_text) {
   std::string why;
   auto made = tls_context::server({tls_pem::text("nonsense"), test::the_identity().key}, {}, &why);
