@@ -19,6 +19,7 @@
 #include <unio/when.hpp>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace unio::inline v0_1 {
@@ -212,12 +213,7 @@ task<io_result<mutable_buffers>> tls_stream::read_slowly(io_request<mutable_buff
 
 namespace {
 
-// Small buffers of a list share a record.
-tls_engine::progress write_next(tls_engine& engine, unmoved<const_buffer> const& rest) {
-  const_buffers const next = rest.next();
-  const_buffer const first = next.front();
-  if (next.size() == 1 || first.size() >= tls_engine::record_bytes) return engine.write(first);
-  const_buffers const shared = next.first(std::min(next.bytes(), tls_engine::record_bytes));
+tls_engine::progress write_together(tls_engine& engine, const_buffers const& shared) {
   std::size_t const bytes = shared.bytes();
   detail::block const together(bytes);
   std::byte* to = together.first(bytes).data();
@@ -226,6 +222,23 @@ tls_engine::progress write_next(tls_engine& engine, unmoved<const_buffer> const&
     to += b.size();
   }
   return engine.write(together.first(bytes));
+}
+
+// Small buffers of a list share a record, if there is memory to put them together.
+tls_engine::progress write_next(tls_engine& engine, unmoved<const_buffer> const& rest) {
+  const_buffers const next = rest.next();
+  const_buffer const first = next.front();
+  if (next.size() == 1 || first.size() >= tls_engine::record_bytes) return engine.write(first);
+  const_buffers const shared = next.first(std::min(next.bytes(), tls_engine::record_bytes));
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    return write_together(engine, shared);
+  } catch (std::bad_alloc const&) {
+    return engine.write(first);
+  }
+#else
+  return write_together(engine, shared);
+#endif
 }
 
 } // namespace
@@ -239,6 +252,8 @@ task<io_result<const_buffers>> tls_stream::co_write(io_request<const_buffers> re
     co_return io_result<const_buffers>(named(system_error(ECANCELED), "tls write"), 0);
   result<async_mutex::guard> const held = co_await lock(writing_, limit);
   if (!held.has_value()) co_return io_result<const_buffers>(named(held.error(), "tls write"), 0);
+  // Made first: once bytes are taken, std::bad_alloc would have the caller write them again.
+  task<result<void>> sending = send_all(limit);
   for (bool first = true; rest.moved() == 0; first = false) {
     std::uint64_t const seen = engine_.input_count();
     outcome last = outcome::done;
@@ -256,7 +271,7 @@ task<io_result<const_buffers>> tls_stream::co_write(io_request<const_buffers> re
     result<void> const sent = co_await std::move(next);
     if (!sent.has_value()) co_return io_result<const_buffers>(named(sent.error(), "tls write"), 0);
   }
-  result<void> const sent = co_await send_all(limit);
+  result<void> const sent = co_await std::move(sending);
   if (!sent.has_value() && !may_continue(sent.error())) // it will never arrive
     co_return io_result<const_buffers>(named(sent.error(), "tls write"), 0);
   co_return io_result<const_buffers>(result<const_buffers>(request.buffers.first(rest.moved())),

@@ -131,6 +131,67 @@ TEST(tls_alloc, memory_that_is_missing_once_fails_a_connection_and_not_the_progr
   }
 }
 
+// Two ends that have met.
+struct two_streams {
+  unio::socket_pair sockets = unio::socket_handle::pair().value();
+  unio::tls_context of_client = test::client(), of_server = test::server();
+  tls_stream client{sockets.first, of_client, "example.test"}, server{sockets.second, of_server};
+  two_streams() {
+    auto const both = [](tls_stream& a, tls_stream& b) -> task<bool> {
+      auto const [x, y] = co_await unio::when_all(a.co_handshake(), b.co_handshake());
+      co_return x.has_value() && y.has_value();
+    };
+    if (!unio::run(both(client, server))) std::abort();
+  }
+};
+
+// Calls `f`, the n-th allocation of which fails. False: that was reported.
+template <class F> bool with_failing_allocation(std::uint64_t n, F f) {
+  unio::frame_pool::trim(); // nothing is in stock
+  bool told = false;
+  try {
+    fail_allocation(n);
+    f();
+  } catch (std::bad_alloc const&) {
+    told = true;
+  }
+  fail_allocation(0);
+  return !told;
+}
+
+task<io_result<mutable_buffers>> read_some(tls_stream& s, mutable_buffers room) {
+  co_return co_await s.co_read(room, unio::deadline::zero());
+}
+
+std::string read_what_is_there(tls_stream& s) {
+  std::string all, room(30'000, '\0');
+  for (;;) {
+    auto const r = unio::run(read_some(s, unio::mutable_buffer(room)));
+    if (!r.has_value()) return all;
+    all.append(room, 0, r.bytes_transferred());
+  }
+}
+
+// What ends with std::bad_alloc is written again by a caller that can, so nothing of it may arrive.
+TEST(tls_alloc, write_for_which_memory_is_missing_has_written_what_it_says) {
+  two_streams ends;
+  std::string const text = numbered(40'000);
+  std::vector<unio::const_buffer> list;
+  for (std::size_t at = 0; at != text.size(); at += 100) list.emplace_back(text.data() + at, 100);
+  int told = 0;
+  for (std::uint64_t n = 1; n != 40; ++n) {
+    std::size_t written = 0;
+    bool const fine = with_failing_allocation(n, [&] {
+      written =
+          unio::run(ends.client.co_write(std::span<unio::const_buffer const>(list))).bytes_transferred();
+    });
+    if (!fine) ++told;
+    ASSERT_TRUE(unio::run(ends.client.co_flush()).has_value());
+    EXPECT_EQ(read_what_is_there(ends.server).size(), written) << n;
+  }
+  EXPECT_NE(told, 0) << "the canary";
+}
+
 #endif
 
 } // namespace
