@@ -197,9 +197,10 @@ class UNIO_API process_handle : public handle {
   ///               close-on-exec in it, also those that foreign code has opened without O_CLOEXEC
   /// Program       a path, relative to `base` or, where that is closed, to this process's working directory,
   ///               whatever the child's will be. Without a slash, and without `base`: looked for in this
-  ///               process's PATH. No shell takes part; a script needs its "#!" (ENOEXEC). A script that
-  ///               was found by a directory's descriptor (an open `base`, or a relative path while the child
-  ///               starts elsewhere) gets that descriptor as one more, because its interpreter opens it so
+  ///               process's PATH, whose relative parts are relative to the same. No shell takes part; a
+  ///               script needs its "#!" (ENOEXEC). A script that was found by a directory's descriptor (an
+  ///               open `base`, or a relative path or part while the child starts elsewhere) gets that
+  ///               descriptor as one more, because its interpreter opens it so
   /// Returns       the child, which executes the program already, and this process's ends of the pipes
   /// Errors        what the failing step was refused with, `*failed` says which that was, and no child is
   ///               left: ENOENT, EACCES, ENOEXEC, E2BIG, ENOTDIR, … as execve(2); EMFILE, ENFILE; EAGAIN
@@ -233,7 +234,8 @@ class UNIO_API process_handle : public handle {
   /// This process. Waiting for it lasts until the deadline. Errors: EMFILE, ENFILE, ENOMEM.
   static result<process_handle> current() noexcept;
 
-  /// Its number; 0 if it is closed. After its end the system may give that to another process. Cost: none.
+  /// Its number; 0 if it is closed, or a peer in a namespace of processes that this one does not see. After
+  /// its end the system may give that to another process. Cost: none.
   [[nodiscard]] int id() const noexcept;
 
   /// wait, try_wait, try_wait_for, …, co_wait, …: see async_wait_exit.

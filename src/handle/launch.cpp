@@ -170,17 +170,22 @@ class child {
 
   [[noreturn]] void execute() noexcept {
     if (plan_.search != nullptr) search();
-    std::int64_t r = try_program(plan_.program);
-    // By a directory's descriptor that closes at exec an interpreter finds no script (execveat(2), BUGS).
-    if (r == -ENOENT && plan_.is_open_base && call(SYS_faccessat, plan_.base, plan_.program, F_OK) == 0 &&
-        call(SYS_fcntl, plan_.base, F_SETFD, 0) == 0)
-      r = try_program(plan_.program);
-    fail(launch_step::program, r);
+    fail(launch_step::program, try_program(plan_.program));
   }
 
   std::int64_t try_program(char const* path) const noexcept {
-    if (plan_.base < 0) return call(SYS_execve, path, plan_.arguments, plan_.environment);
-    return call(SYS_execveat, plan_.base, path, plan_.arguments, plan_.environment, 0);
+    bool const is_absolute = *path == '/';
+    if (plan_.base < 0 || is_absolute) return call(SYS_execve, path, plan_.arguments, plan_.environment);
+    auto const by_base = [&] {
+      return call(SYS_execveat, plan_.base, path, plan_.arguments, plan_.environment, 0);
+    };
+    std::int64_t r = by_base();
+    // By a directory's descriptor that closes at exec an interpreter finds no script (execveat(2), BUGS).
+    if (r != -ENOENT || !plan_.is_open_base || call(SYS_faccessat, plan_.base, path, F_OK) != 0) return r;
+    if (call(SYS_fcntl, plan_.base, F_SETFD, 0) != 0) return r;
+    r = by_base();
+    call(SYS_fcntl, plan_.base, F_SETFD, FD_CLOEXEC);
+    return r;
   }
 
   // As execvp(3), but that a file without a known format is not given to a shell.

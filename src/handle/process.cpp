@@ -34,6 +34,16 @@ constexpr int so_peer_pidfd = 77;
 
 constexpr char const* default_search = "/bin:/usr/bin"; // as the C library's, where there is no PATH
 
+// Whether a part of a PATH is relative to the working directory.
+bool has_relative_part(std::string_view search) noexcept {
+  for (;;) {
+    if (!search.starts_with('/')) return true; // an empty one too
+    std::size_t const colon = search.find(':');
+    if (colon == search.npos) return false;
+    search.remove_prefix(colon + 1);
+  }
+}
+
 bool has_nul(std::string const& s) noexcept { return s.find('\0') != s.npos; }
 
 std::string_view name_in(std::string_view variable) noexcept {
@@ -268,7 +278,9 @@ result<launched_process> process_handle::launch(path_handle const& base, path_vi
     plan.working_base = options.working_base->native_handle();
   if (options.working_directory.size() != 0) plan.working_directory = options.working_directory.c_str();
   bool const moves = plan.working_base >= 0 || plan.working_directory != nullptr;
-  if (moves && is_path && plan.base < 0 && *plan.program != '/') {
+  bool const is_relative =
+      is_path ? *plan.program != '/' : plan.search != nullptr && has_relative_part(plan.search);
+  if (moves && plan.base < 0 && is_relative) {
     // The program is relative to where this process is.
     int const here = detail::open_at(AT_FDCWD, ".", O_PATH | O_DIRECTORY, 0);
     if (here < 0) return fail(here);

@@ -398,6 +398,38 @@ TEST_F(process, is_found_where_this_process_is_wherever_it_starts) {
   });
 }
 
+// What the child's directory has by that name is another program.
+TEST_F(process, is_looked_for_in_relative_parts_of_the_path_where_this_process_is) {
+  test::temporary_directory here, there;
+  std::filesystem::create_directory(here / "tools");
+  for (char const* const name : {"here-tool", "tools/tool"}) {
+    here.write(name, "#!/bin/sh\nexit 7\n");
+    ASSERT_EQ(::chmod((here / name).c_str(), 0700), 0);
+  }
+  std::filesystem::create_directory(there / "tools");
+  for (char const* const name : {"here-tool", "tools/tool"}) {
+    there.write(name, "#!/bin/sh\nexit 8\n");
+    ASSERT_EQ(::chmod((there / name).c_str(), 0700), 0);
+  }
+  test::expect_in_child([&] {
+    CHILD_EXPECTS(::chdir(here.path().c_str()) == 0);
+    std::string const elsewhere = there.path();
+    for (char const* const path : {"tools:/missing::/bin", ".:tools", "/missing:tools:"}) {
+      ::setenv("PATH", path, 1);
+      for (char const* const name : {"here-tool", "tool"}) {
+        auto p = process_handle::launch(name, {}, {.working_directory = elsewhere});
+        CHILD_EXPECTS(p.has_value());
+        CHILD_EXPECTS(p->process.wait(long_time).value() == exit_status::exited(7));
+      }
+      launch_step step{};
+      CHILD_EXPECTS(
+          process_handle::launch("no-tool", {}, {.working_directory = elsewhere}, &step).error().value() ==
+          ENOENT);
+    }
+    return 0;
+  });
+}
+
 TEST_F(process, gets_the_name_that_it_should_see) {
   launch_options o{.name = "another"};
   o.output = child_stream::pipe();
