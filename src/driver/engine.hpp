@@ -249,6 +249,7 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   void pass_on_messages(operation_queue& batch, io_operation const* only) noexcept;
   engine* enter() noexcept;
   void leave() noexcept;
+  void count_trip() noexcept;
   unsigned go() noexcept;
   void come_back(unsigned depth) noexcept;
   void lock() noexcept;

@@ -102,6 +102,66 @@ TEST_P(taking, goes_on_soon_though_its_thread_has_only_come) {
   });
 }
 
+// Nor has one that was in its run() for long, asleep.
+TEST_P(taking, goes_on_soon_though_its_thread_has_slept_for_long) {
+  if (GetParam() == system_kind::simulated) GTEST_SKIP() << "its ring does not say that something has come";
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m);
+    runner other(*m);
+    std::latch is_away{1};
+    std::thread away([&] {
+      (void)m->try_run();
+      r.op.start();
+      (void)m->try_run_for(1s);
+      is_away.count_down();
+      std::this_thread::sleep_for(100ms);
+      run_to_the_end(*m);
+    });
+    is_away.wait();
+    std::this_thread::sleep_for(100us); // the other one looks, and finds that it waits
+    r.write();
+    for (int i = 0; r.op.ends == 0 && i != 50; ++i) std::this_thread::sleep_for(1ms);
+    require(r.op.ends != 0, "it goes on while its thread is away");
+    other.join();
+    away.join();
+    r.op.expect_success();
+  });
+}
+
+// Nor does it matter that the one which would be asked first to look is away as well.
+TEST_P(taking, goes_on_soon_though_another_thread_is_away_too) {
+  if (GetParam() == system_kind::simulated) GTEST_SKIP() << "its ring does not say that something has come";
+  expect_no_failure([] {
+    auto const m = multiplexer(3);
+    shareable r(*m);
+    std::latch has_come{1}, all_here{1}, is_away{1};
+    std::thread away([&] {
+      (void)m->try_run();
+      has_come.count_down();
+      all_here.wait();
+      r.op.start();
+      (void)m->try_run();
+      is_away.count_down();
+      std::this_thread::sleep_for(100ms);
+      run_to_the_end(*m);
+    });
+    has_come.wait();
+    m->join_in();
+    runner other(*m);
+    std::this_thread::sleep_for(50ms); // it does not look any more what others do
+    all_here.count_down();
+    is_away.wait();
+    std::this_thread::sleep_for(100us); // the other one looks, and finds that it waits
+    r.write();
+    for (int i = 0; r.op.ends == 0 && i != 50; ++i) std::this_thread::sleep_for(1ms);
+    require(r.op.ends != 0, "it goes on while its thread is away");
+    other.join();
+    away.join();
+    r.op.expect_success();
+  });
+}
+
 // Of several that sleep one looks. When that one leaves run(), another does.
 TEST_P(taking, goes_on_though_the_thread_that_looked_has_left) {
   if (GetParam() == system_kind::simulated) GTEST_SKIP() << "its ring does not say that something has come";

@@ -21,17 +21,25 @@ engine* engine::enter() noexcept {
   return this;
 }
 
+// Before others are to look: one that sees the new number takes it to have been there until now, however long
+// it has slept.
+inline void engine::count_trip() noexcept {
+  trips_.store(trips_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 void engine::leave() noexcept {
   if (--depth_ != 0) return;
-  shared_->leaves(std::exchange(has_woken_, false) || in_flight_ != 0 || deferred_ != 0);
+  bool const has_woken = std::exchange(has_woken_, false);
+  if (has_woken) count_trip();
+  shared_->leaves(has_woken || in_flight_ != 0 || deferred_ != 0);
   inside_.unlock(); // last: what is taken may end, and the multiplexer after it
 }
 
 unsigned engine::go() noexcept {
   unsigned const depth = std::exchange(depth_, 0U);
   if (depth == 0) return 0;
+  count_trip();
   if (std::exchange(has_woken_, false)) shared_->goes_away();
-  trips_.store(trips_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (is_idle() && !turn_.has_inline()) {
     keeps_lock_.store(true, std::memory_order_relaxed);
   } else {

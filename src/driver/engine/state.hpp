@@ -52,7 +52,8 @@ class engine_state {
   bool poke() noexcept { return mail_.poke(); }
   /// On its way to sleep, or asleep, and not yet woken.
   [[nodiscard]] bool is_asleep() const noexcept { return mail_.is_asleep(); }
-  /// Changes whenever the thread leaves the engine for a while, so that one that stays away can be told.
+  /// Changes whenever the thread calls a receiver, or leaves the engine after it has slept there, so that one
+  /// that stays away can be told.
   [[nodiscard]] unsigned trips() const noexcept { return trips_.load(std::memory_order_relaxed); }
 
   unio::counters statistics;
