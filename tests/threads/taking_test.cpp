@@ -339,6 +339,37 @@ SEEDED_TEST_P(taking, its_thread_comes_back_and_destroys_it) {
   q.op.expect_success();
 }
 
+/// A receiver that takes long.
+struct computes {
+  std::function<void()> f;
+  template <class Result> void set_value(Result&&) noexcept { f(); }
+  void set_done() noexcept {}
+};
+
+// Its end may be another thread's by then.
+SEEDED_TEST_P(taking, what_is_destroyed_is_waited_for_though_another_ends_it) {
+  (void)m->try_run();
+  std::optional<shareable> r(std::in_place, *m);
+  connection c(*m);
+  std::byte room[1];
+  runner other(*m);
+  io_multiplexer const* const mine = &m->of_this_thread();
+  unio::io_operation const* op = &r->op;
+  auto long_one =
+      unio::connect(unio::atomic_async_read(c.ends.first, unio::mutable_buffer(room)), computes{[&] {
+                      for (int i = 0; op != nullptr && op->multiplexer() == mine && i != 30; ++i)
+                        std::this_thread::sleep_for(100us);
+                    }});
+  long_one.start();
+  r->op.start();
+  (void)m->try_run();
+  c.write();
+  r.reset();
+  op = nullptr;
+  while (!long_one.finished()) (void)m->try_run_for(1ms);
+  other.join();
+}
+
 SEEDED_TEST_P(taking, its_thread_ends_meanwhile) {
   shareable r(*m), q(*m);
   runner other(*m);

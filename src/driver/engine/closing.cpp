@@ -131,7 +131,9 @@ void engine::abandon(io_operation& op) noexcept {
       count_landed();
     }
   }
-  reach([&] { return op.finished(); });
+  // Another thread may take its result while this one is in another receiver, and ends it then.
+  reach([&] { return op.finished() || is_elsewhere(op); });
+  if (!op.finished()) op.multiplexer()->abandon(op);
 }
 
 namespace {
