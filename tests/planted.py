@@ -139,8 +139,8 @@ THREADS = [
          "")]),
     ("a wake goes to a thread that does not run", "a_wake_is_for_a_thread_that_runs", [
         ("driver/shared/waking.cpp",
-         "e != nullptr && e->is_asleep() && take_wake()",
-         "e != nullptr && take_wake()")]),
+         "e->is_asleep() && s.takes_wakes()",
+         "s.takes_wakes()")]),
     ("what ends with its handle stays pending",
      "run_returns_when_another_thread_has_closed_the_last_handle", [
         ("driver/engine/delivery.cpp", "deliver_apart(op); });\n  count_landed();", "deliver_apart(op); });")]),
@@ -175,7 +175,7 @@ THREADS = [
          "op.set(bit_completed | bit_ending);",
          "op.set(bit_completed | bit_finished), op_ = nullptr;")]),
     ("a thread that lies down does not look at the work", "a_post_is_not_lost_while_the_thread_lies_down", [
-        ("driver/shared/slot.cpp", "if (all.has_posted() || all.wakes_", "if (all.wakes_")]),
+        ("driver/shared/slot.cpp", "if (all.has_posted() || (takes_wakes()", "if ((takes_wakes()")]),
     ("a thread that lies down does not look at what is new",
      "what_is_spawned_begins_though_the_thread_with_least_to_do_does_not_run", [
         ("driver/shared/slot.cpp",

@@ -262,6 +262,30 @@ SEEDED_TEST_P(threads_on, the_only_work_that_a_thread_posts_is_run_by_another) {
   for (std::thread& t : others) t.join();
 }
 
+// Which waits for what is done only once the other one has returned.
+SEEDED_TEST_P(threads_on, a_wake_is_for_a_run_and_not_for_a_blocking_call) {
+  connection c(*m);
+  std::atomic<bool> stop{false};
+  std::latch runs(1);
+  std::thread runner([&] {
+    unio::timer_handle t(for_ever);
+    unio::start(*m, unio::async_wait(t), [](auto) {});
+    runs.count_down();
+    while (!stop) (void)m->run();
+  });
+  runs.wait();
+  std::thread third([&] {
+    std::this_thread::sleep_for(1ms);
+    stop = true;
+    m->wake();
+    runner.join();
+    c.write();
+  });
+  std::byte room[1];
+  require(c.ends.first.read(unio::mutable_buffer(room)).has_value(), "it is read");
+  third.join();
+}
+
 SEEDED_TEST_P(threads_on, a_wake_is_for_a_thread_that_runs) {
   (void)m->try_run(); // this thread has used it, and does not run it now
   std::atomic<bool> stop{false};

@@ -28,12 +28,13 @@ backend::~backend() {
 }
 
 // Runs until an end is reached that has to be: until then the kernel may use the caller's memory or
-// descriptor, whatever is short. A wake() that comes in between is for the run() that follows. Returns how
-// many values were delivered.
+// descriptor, whatever is short. A wake() that comes in between is for another thread's run(), or for the
+// next. Returns how many values were delivered.
 template <class Reached, class Failed> int engine::reach(Reached reached, Failed failed) noexcept {
   bool woken = false;
   int values = 0;
   while (!reached()) {
+    if (shared_ != nullptr && std::exchange(woken, false)) shared_->give_wake(); // it was for a run() before
     values_ = 0;
     result<int> const r = run_turns(-1, forever, &woken);
     values += std::exchange(values_, 0);

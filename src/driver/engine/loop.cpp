@@ -207,14 +207,16 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
   return t.n;
 }
 
-// Turns until there is something to return, wherever it is called. `woken`, if it is not null, becomes true
-// if wake() has ended this.
+// Turns until there is something to return, wherever it is called. `woken` is null for a run(). Otherwise it
+// becomes true if wake() has ended this, though it was meant for one.
 result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) noexcept {
   inside const here(*this);
   if (int const e = ensure_bound(); e != 0) return failed_to_run(e);
   detail::resume_scope const scope;
   bool const outer = turn_.is_delivering();
   bool const outer_wake = std::exchange(took_wake_, false);
+  bool const outer_call = std::exchange(in_call_, woken != nullptr);
+  if (shared_ != nullptr && outer_call != in_call_) shared_->take_wakes(outer_call);
   result<int> const r = within_turn([&]() noexcept -> result<int> {
     notified_end_ = false;
     bound const b(*this, max_items, forever);
@@ -225,6 +227,8 @@ result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) no
   });
   if (outer && r.has_value() && *r < 0) notified_end_ = true; // it was woken, say: so is the run() further up
   bool const own_wake = std::exchange(took_wake_, outer_wake);
+  if (shared_ != nullptr && outer_call != in_call_) shared_->take_wakes(!outer_call);
+  in_call_ = outer_call;
   if (woken != nullptr && own_wake) *woken = true;
   return r;
 }

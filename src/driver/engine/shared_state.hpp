@@ -39,6 +39,8 @@ class shared_state {
   virtual bool take_wake() noexcept = 0;
   /// A wake() that was taken, but not by a run().
   virtual void give_wake() noexcept = 0;
+  /// The thread takes a wake() from now on, or not: it is in a call that waits for one thing.
+  virtual void take_wakes(bool on) noexcept = 0;
   /// From any thread: engine::poke(), if a thread runs the engine.
   virtual void poke() noexcept = 0;
   /// Gives `by` a share of what is unclaimed. On its thread.

@@ -94,7 +94,7 @@ bool slot::before_sleep(int landed) noexcept {
   sleeps_.store(true, std::memory_order_relaxed);
   landed_.store(landed, std::memory_order_relaxed); // seen by who sees this thread counted at the gate
   all.gate_.lie_down(sleeper);
-  if (all.has_posted() || all.wakes_.load(std::memory_order_seq_cst)) return true;
+  if (all.has_posted() || (takes_wakes() && all.wakes_.load(std::memory_order_seq_cst))) return true;
   if (leaves_until_ == deadline::forever && all.new_.has_work()) return true; // since its turn
   // The last operation may have ended since this thread looked, and its thread not have seen this one asleep.
   if (!all.stays_ && own_engine()->in_flight() == 0 && all.pending() == landed) return true;
@@ -126,9 +126,11 @@ void slot::ended_all(int n) noexcept {
   all.look_for_the_end();
 }
 
-bool slot::take_wake() noexcept { return all.take_wake(); }
+bool slot::take_wake() noexcept { return takes_wakes() && all.take_wake(); }
 
 void slot::give_wake() noexcept { all.wake(); }
+
+void slot::take_wakes(bool on) noexcept { takes_wakes_.store(on, std::memory_order_seq_cst); }
 
 void slot::poke() noexcept {
   all.with_engine(*this, [](engine& e) { e.poke(); });

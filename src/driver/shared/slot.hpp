@@ -36,6 +36,7 @@ class slot final : public shared_state, public work_slot {
   std::int64_t pending() noexcept override;
   bool take_wake() noexcept override;
   void give_wake() noexcept override;
+  void take_wakes(bool on) noexcept override;
   void poke() noexcept override;
   void claim(engine& by) noexcept override;
   void start_unclaimed(io_operation& op) noexcept override;
@@ -58,6 +59,8 @@ class slot final : public shared_state, public work_slot {
   /// it sees it as it was made.
   [[nodiscard]] engine* others_engine() const noexcept { return runs.load(std::memory_order_acquire); }
   wake_gate<>::sleeper sleeper;
+  /// seq_cst, as the mark that a wake() leaves: one that passes this thread over is seen by its next run().
+  [[nodiscard]] bool takes_wakes() const noexcept { return takes_wakes_.load(std::memory_order_seq_cst); }
   // What threads that look at it have seen last of its engine's trips, and when.
   std::atomic<unsigned> seen_trips{0};
   std::atomic<std::int64_t> seen_at{0};
@@ -98,6 +101,7 @@ class slot final : public shared_state, public work_slot {
   alignas(64) std::atomic<unsigned> turns_{0};
   std::atomic<int> load_{0};
   std::atomic<bool> sleeps_{false};
+  std::atomic<bool> takes_wakes_{true};
   std::atomic<int> landed_{0}; // of what is pending, what has ended here, when it lay down last
   std::int64_t leaves_until_ = deadline::forever; // it leaves what is new to others that have less to do
   bool leaves_longer_ = false;                    // to those that were asleep

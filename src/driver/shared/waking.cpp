@@ -52,7 +52,7 @@ void crew::wake_sleeper() noexcept {
       if (!s.engine_lock.try_lock()) return false;
     }
     engine* const e = s.others_engine();
-    if (e != nullptr && e->is_asleep() && take_wake()) {
+    if (e != nullptr && e->is_asleep() && s.takes_wakes() && take_wake()) {
       woken_.store(&s, std::memory_order_relaxed);
       e->wake();
     }
