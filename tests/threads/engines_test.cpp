@@ -7,6 +7,7 @@
 #include "threads/support.hpp"
 #include "threads/watched.hpp"
 
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <latch>
@@ -531,6 +532,26 @@ TEST_P(threads_on, a_stop_that_overtakes_the_start_is_not_lost) {
     over = true;
     m->wake();
     runner.join();
+  });
+}
+
+// The thread that asks for the last end may not have returned from that.
+TEST_P(threads_on, the_multiplexer_is_destroyed_when_what_another_thread_cancels_has_ended) {
+  expect_no_failure([] {
+#ifdef M_PERTURB
+    (void)::mallopt(M_PERTURB, 0x5a); // what is freed looks different
+#endif
+    auto m = multiplexer(2);
+    unio::timer_handle never(for_ever, m.get());
+    watched<unio::atomic_async_wait> op{unio::atomic_async_wait(never)};
+    (void)m->try_run();
+    op.start();
+    std::thread third([&] { op.cancel(); });
+    run_to_the_end(*m);
+    op.expect_ended_with(condition::canceled);
+    m.reset();
+    never.set_multiplexer(nullptr);
+    third.join();
   });
 }
 

@@ -37,7 +37,8 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
 
   ~shared_multiplexer() override {
     end_membership();
-    while (posting_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
+    while ((posting_.load(std::memory_order_acquire) != 0 || unclaimed_.is_used()) && !inherited_by_fork())
+      sys::sched_yield();
     ending_.store(true, std::memory_order_relaxed);
     for (slot& s : slots()) {
       s.runs.store(nullptr, std::memory_order_relaxed);

@@ -108,9 +108,11 @@ void unclaimed_operations::ask_to_end(io_operation& op) noexcept {
     std::lock_guard const lock(lock_);
     if (op.multiplexer() == &of_) return op.keep_request(io_operation::request_cancel);
     to = static_cast<engine*>(op.multiplexer());
-    if (!to->leave_message(op, io_operation::request_cancel)) return;
+    asking_.fetch_add(1, std::memory_order_relaxed);
+    if (!to->leave_message(op, io_operation::request_cancel)) to = nullptr;
   }
-  to->poke_if_run();
+  if (to != nullptr) to->poke_if_run(); // the operation may be gone, and all that were pending with it
+  asking_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in is_used()
 }
 
 } // namespace unio::driver

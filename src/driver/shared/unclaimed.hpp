@@ -62,6 +62,8 @@ class unclaimed_operations {
   /// From a thread that does not run it: leaves the request with the operation if that is here, and with its
   /// engine otherwise.
   void ask_to_end(io_operation& op) noexcept;
+  /// Whether another thread, whose request was taken, is still in ask_to_end(): then the multiplexer stays.
+  [[nodiscard]] bool is_used() const noexcept { return asking_.load(std::memory_order_acquire) != 0; }
   /// Calls `f(op)` for each, under the lock. Throws what `f` throws.
   template <class F> void for_each(F f) {
     std::lock_guard const lock(lock_);
@@ -76,7 +78,8 @@ class unclaimed_operations {
   io_multiplexer& of_;
   sys::short_lock lock_;
   operation_queue queue_{queue_name::unclaimed};
-  std::atomic<int> count_{0}; // changed under the lock
+  std::atomic<int> count_{0};  // changed under the lock
+  std::atomic<int> asking_{0}; // threads that have left a request with an engine, and have not poked it yet
 };
 
 } // namespace unio::driver
