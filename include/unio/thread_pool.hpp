@@ -68,7 +68,8 @@ class UNIO_API thread_pool {
   /// Asks its threads to end soon, and returns. Each finishes its current work and cancels its operations.
   void stop() noexcept;
   /// Waits until nothing is queued, running or in flight, or until stop() is called; then until the threads
-  /// have ended. Work posted afterwards does not run; the destructor calls it with `run` false.
+  /// have ended. Work posted afterwards does not run; the destructor calls it with `run` false. A thread that
+  /// has made a blocking call on its multiplexer runs that until then, as in such a call.
   void join() noexcept;
 
  private:

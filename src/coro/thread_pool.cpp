@@ -14,6 +14,8 @@
 #include <unio/run.hpp>
 #include <unio/thread_pool.hpp>
 
+#include <algorithm>
+
 namespace unio::inline v0_1 {
 
 class thread_pool::state {
@@ -46,8 +48,7 @@ class thread_pool::state {
   }
   void join() noexcept {
     if (is_copy()) return;
-    UNIO_EXPECTS(multiplexer_->run_by() != io_multiplexer::runner::this_thread,
-                 "a thread of a pool was asked to wait for its own end");
+    UNIO_EXPECTS(!is_one_of_its_threads(), "a thread of a pool was asked to wait for its own end");
     if (started_ == 0) return;
     multiplexer_->end_when_quiet();
     for (; started_ != 0; --started_) pthread_join(threads_[started_ - 1], nullptr);
@@ -70,6 +71,10 @@ class thread_pool::state {
     multiplexer_->leave();
   }
 
+  [[nodiscard]] bool is_one_of_its_threads() const noexcept {
+    return std::any_of(threads_.get(), threads_.get() + started_,
+                       [](pthread_t t) { return pthread_equal(t, pthread_self()) != 0; });
+  }
   /// In a child of fork, which has none of the threads, and finds locks of theirs as they were.
   [[nodiscard]] bool is_copy() const noexcept { return fork_generation_ != sys::fork_generation(); }
 

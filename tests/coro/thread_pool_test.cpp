@@ -2,6 +2,8 @@
 // stopping, joining and destroying with work queued, running and in flight; that a thread that sleeps is
 // woken.
 
+#include "support/drivers.hpp"
+#include "support/receivers.hpp"
 #include "support/tasks.hpp"
 #include "support/test.hpp"
 #include "support/work.hpp"
@@ -269,6 +271,30 @@ TEST_P(of, join_waits_for_what_is_queued_running_and_in_flight) {
 }
 
 TEST_P(of, join_of_one_that_has_nothing_to_do_returns) { pool_.join(); }
+
+// Such a call makes the thread one that runs its multiplexer.
+TEST_P(of, is_joined_by_a_thread_that_has_made_a_blocking_call_on_it) {
+  auto p = test::pipe_on(&pool_.multiplexer());
+  char room[1];
+  EXPECT_TRUE(p.writer.write(unio::const_buffer("x", 1)).has_value());
+  EXPECT_TRUE(p.reader.read(unio::mutable_buffer(room)).has_value());
+  unio::timer_handle t(5ms, &pool_.multiplexer());
+  started op{unio::async_wait(t)}; // this thread's, which no other one takes
+  pool_.join();
+  EXPECT_TRUE(op.finished());
+}
+
+TEST_P(of, is_destroyed_by_a_thread_that_has_made_a_blocking_call_on_it) {
+  auto p = unio::pipe_handle::anonymous().value();
+  {
+    thread_pool pool(GetParam());
+    p.reader.set_multiplexer(&pool.multiplexer());
+    char room[1];
+    EXPECT_EQ(::write(p.writer.native_handle(), "x", 1), 1);
+    EXPECT_TRUE(p.reader.read(unio::mutable_buffer(room)).has_value());
+  }
+  p.reader.set_multiplexer(nullptr);
+}
 
 task<> reads_for_ever(unio::socket_handle& s, std::atomic<int>& reading, std::atomic<int>& canceled,
                       std::atomic<int>& destroyed) {

@@ -17,6 +17,7 @@
 #include <unio/when.hpp>
 
 #include <array>
+#include <latch>
 #include <utility>
 
 namespace {
@@ -314,6 +315,29 @@ TEST_P(coroutines_on_two_threads, a_stop_races_work_that_runs_elsewhere) {
     here.join();
     there.join();
     require(ended == 1, "it has ended once");
+  });
+}
+
+// What a thread has that is none of the pool's counts as in flight. Its end is the last that happens.
+TEST_P(coroutines_on_two_threads, a_pool_is_joined_when_the_last_ends_on_a_thread_that_is_not_its_own) {
+  expect_no_failure([] {
+    unio::thread_pool pool(2);
+    unio::io_multiplexer& m = pool.multiplexer();
+    std::latch started(1), joined(1);
+    std::thread other([&] {
+      m.join_in();
+      unio::timer_handle t(50ms, &m);
+      auto op = unio::connect(unio::async_wait(t), ignoring<void>{});
+      op.start();
+      started.count_down();
+      std::this_thread::sleep_for(100ms); // until none looks any more what it does
+      while (!op.finished()) (void)m.try_run();
+      joined.wait();
+    });
+    started.wait();
+    pool.join();
+    joined.count_down();
+    other.join();
   });
 }
 

@@ -67,10 +67,13 @@ void crew::end() noexcept {
   wake_all();
 }
 
-void crew::end_when_quiet() noexcept {
+void crew::close_when_quiet() noexcept {
   phase expected = phase::open;
   phase_.compare_exchange_strong(expected, phase::closing, std::memory_order_seq_cst);
   wake_all(); // so that those who sleep already look whether it is quiet
+}
+
+void crew::wait_for_the_end() noexcept {
   while (!is_over()) phase_.wait(phase::closing, std::memory_order_acquire);
 }
 
@@ -146,9 +149,11 @@ std::int64_t crew::pending(std::uint64_t* begun) const noexcept {
 }
 
 // The last may have ended: then those that sleep are done. What has ended on one of them in whose receiver it
-// sleeps is not what it waits for.
+// sleeps is not what it waits for. A pool's threads only look whether it is over, if some thread waits for
+// that.
 void crew::look_for_the_end() noexcept {
-  if (stays_ || gate_.sleepers() == 0) return;
+  if (stays_ && phase_.load(std::memory_order_seq_cst) != phase::closing) return;
+  if (gate_.sleepers() == 0) return;
   std::int64_t const left = pending();
   for (slot& s : slots())
     if (left == s.landed_.load(std::memory_order_relaxed)) with_engine(s, [](engine& e) { e.poke(); });

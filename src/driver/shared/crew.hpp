@@ -81,8 +81,10 @@ class crew {
     return phase_.load(std::memory_order_acquire) == phase::over; // pairs with the release in end()
   }
   void end() noexcept;
-  /// Returns when it is over.
-  void end_when_quiet() noexcept;
+  /// It will be over as soon as it is quiet.
+  void close_when_quiet() noexcept;
+  /// Returns when it is over. After close_when_quiet().
+  void wait_for_the_end() noexcept;
 
  protected:
   slot_list slots_;

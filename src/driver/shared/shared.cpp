@@ -174,7 +174,14 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
 
   [[nodiscard]] bool is_over() const noexcept override { return crew::is_over(); }
   void end() noexcept override { crew::end(); }
-  void end_when_quiet() noexcept override { crew::end_when_quiet(); }
+  // A thread that has made a blocking call here may have something in flight, as the pool's own may.
+  void end_when_quiet() noexcept override {
+    crew::close_when_quiet();
+    if (find_mine() != nullptr)
+      while (!crew::is_over() && run().has_value()) {
+      }
+    crew::wait_for_the_end();
+  }
   void drop_posted() noexcept override { crew::drop_posted(); }
 
  protected:
