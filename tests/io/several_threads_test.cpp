@@ -3,6 +3,7 @@
 //
 // Posting, waking and what run() returns are in multiplexer_test.cpp.
 
+#include "support/calls.hpp"
 #include "support/child.hpp"
 #include "support/drivers.hpp"
 #include "support/posix.hpp"
@@ -843,6 +844,36 @@ TEST_P(several, a_child_of_fork_does_its_own_while_operations_are_unclaimed) {
   while (other->run().value() != 0) {
   }
   EXPECT_TRUE(unclaimed.finished());
+}
+
+// The thread that rings has the lock by which those that wake another one keep that one's doorbell open.
+TEST_P(several, a_child_of_fork_posts_and_wakes_though_another_thread_was_waking_one) {
+  static std::atomic<bool> rings = false, may_ring = false;
+  test::replaced_calls calls;
+  calls->write = [](int fd, void const* from, std::size_t n) noexcept {
+    if (n == sizeof(std::uint64_t) && !may_ring) {
+      rings = true;
+      while (!may_ring) std::this_thread::yield();
+    }
+    return unio::sys::kernel.write(fd, from, n);
+  };
+  rings = may_ring = false;
+  runner r(*m_);
+  std::thread wakes([&] {
+    while (!rings) m_->wake(); // which rings as soon as the runner sleeps
+  });
+  while (!rings) std::this_thread::yield();
+  test::expect_in_child([&] {
+    may_ring = true;
+    ::alarm(30); // if it waits for ever
+    test::counting_work posted, spawned;
+    m_->post(posted);
+    m_->spawn(spawned);
+    m_->wake();
+    return CHILD_MEETS(m_->withdraw(posted) && m_->withdraw(spawned));
+  });
+  may_ring = true;
+  wakes.join();
 }
 
 TEST_P(several, what_no_thread_runs_yet_is_shown_as_such) {

@@ -177,6 +177,7 @@ bool engine::take_back(io_operation& op) noexcept {
 }
 
 void engine::cancel(io_operation& op) noexcept {
+  if (inherited_by_fork()) return;
   inside const here(*this);
   // Also while no thread runs it yet: one may just be starting the operation.
   if (op.is_atomic() && (run_by() != runner::this_thread || is_elsewhere(op))) {

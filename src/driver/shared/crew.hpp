@@ -36,6 +36,7 @@
 #include "driver/shared/slot.hpp"
 #include "driver/shared/unclaimed.hpp"
 #include "driver/shared/wake_gate.hpp"
+#include "sys/fork.hpp"
 
 #include <atomic>
 
@@ -100,6 +101,8 @@ class crew {
   friend class slot;
   enum class phase : int { open, closing, over };
 
+  /// In a child of fork.
+  [[nodiscard]] bool is_copy() const noexcept { return fork_generation_ != sys::fork_generation(); }
   [[nodiscard]] bool has_work() const noexcept { return has_posted() || new_.has_work(); }
   [[nodiscard]] bool has_posted() const noexcept;
   /// Whether there is something that `mine` will not run in its next turn.
@@ -136,6 +139,7 @@ class crew {
 
   int const threads_;
   bool const stays_;
+  unsigned const fork_generation_ = sys::fork_generation();
   std::atomic<phase> phase_{phase::open};
   slot everybodys_;
   slot new_;
@@ -158,6 +162,7 @@ template <class F> bool crew::any_from(slot const* s, F f) noexcept {
 
 // The lock keeps the engine from being destroyed.
 template <class F> void crew::with_engine(slot& s, F f) noexcept {
+  if (is_copy()) return; // its threads do not exist, and one of them may have held the lock
   s.engine_lock.lock();
   if (engine* const e = s.others_engine(); e != nullptr) f(*e);
   unlock(s);

@@ -70,6 +70,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   }
 
   bool withdraw(work& w) noexcept override {
+    if (inherited_by_fork()) return true; // it will not run
     if (engine* const e = only_engine(); e != nullptr && e->withdraw(w)) return true;
     return crew::withdraw(w);
   }

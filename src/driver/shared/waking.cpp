@@ -10,7 +10,8 @@ namespace unio::inline v0_1::driver {
 template <class Slots> void crew::call_one_of(Slots&& from) noexcept {
   gate_.call_one(
       from, [](slot& s) -> wake_gate<>::sleeper& { return s.sleeper; },
-      [this](slot& s) { with_engine(s, [](engine& e) { e.poke(); }); }, [this] { return has_work(); });
+      [this](slot& s) { with_engine(s, [](engine& e) { e.poke(); }); },
+      [this] { return has_work() && !is_copy(); }); // a child's copy may count one that is not there
 }
 
 void crew::call_one() noexcept { call_one_of(slots()); }
