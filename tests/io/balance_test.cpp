@@ -105,33 +105,41 @@ class kept_busy {
   std::atomic<bool> over_ = false;
 };
 
-TEST_P(balance, accepted_connections_are_served_by_all_threads) {
+// Whether each of two threads has begun at least an eighth.
+bool are_served_by_both(io_multiplexer& m) {
   constexpr int waves = 8, of_a_wave = 8;
   auto listening = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
   auto const at = listening.local_endpoint().value();
-  listening.set_multiplexer(m_.get());
+  listening.set_multiplexer(&m);
   places p;
   std::vector<unio::socket_handle> clients;
+  bool both = false;
   {
-    busy_runner first(*m_), second(*m_);
+    busy_runner first(m), second(m);
     // All are accepted by one of them.
-    unio::async_run(*m_, [](unio::listening_socket_handle& l, io_multiplexer& m, places& in) -> unio::task<> {
+    unio::async_run(m, [](unio::listening_socket_handle& l, io_multiplexer& m, places& in) -> unio::task<> {
       for (int i = 0; i != waves * of_a_wave; ++i)
         unio::async_run(m, session((co_await l.co_accept()).value(), in));
-    }(listening, *m_, p));
+    }(listening, m, p));
     for (int wave = 1; wave <= waves; ++wave) {
       for (int i = 0; i != of_a_wave; ++i) {
         clients.push_back(unio::socket_handle::connected_to(at).value());
       }
       p.wait_for(wave * of_a_wave);
     }
-    // A half each, unless a thread does not get a processor for long.
-    EXPECT_GE(p.on(first.id()), 1);
-    EXPECT_GE(p.on(second.id()), 1);
+    both = p.on(first.id()) >= of_a_wave && p.on(second.id()) >= of_a_wave;
     clients.clear();
   }
-  while (m_->run().value() != 0) {
+  while (m.run().value() != 0) {
   }
+  return both;
+}
+
+// A half each, unless a thread does not get a processor for long: then another time.
+TEST_P(balance, accepted_connections_are_served_by_all_threads) {
+  int times = 1;
+  while (!are_served_by_both(*m_) && times != 10) ++times;
+  EXPECT_NE(times, 10);
 }
 
 TEST_P(balance, a_thread_with_fewer_operations_begins_what_is_spawned_from_outside) {
