@@ -233,6 +233,23 @@ THREADS = [
         ("coro/away.cpp", "connect(stays_here(never), nobody())", "connect(atomic_async_wait(never), nobody())")]),
     ("a thread that ends keeps a wake", "a_wake_is_not_lost_while_a_thread_ends", [
         ("driver/engine/handover.cpp", "if (mail_.take_wake()) shared_->give_wake();", "")]),
+    ("a wake is for a blocking call", "a_wake_is_for_a_run_and_not_for_a_blocking_call", [
+        ("driver/shared/waking.cpp", "s.takes_wakes() && take_wake()", "take_wake()"),
+        ("driver/engine/closing.cpp",
+         "if (shared_ != nullptr && std::exchange(woken, false)) shared_->give_wake();",
+         "")]),
+    ("a thread that has slept for long seems to be away since", "goes_on_soon_though_its_thread_has_slept_for_long", [
+        ("driver/engine/several.cpp", "if (has_woken) count_trip();", "")]),
+    ("what another thread ends is waited for here", "what_is_destroyed_is_waited_for_though_another_ends_it", [
+        ("driver/engine/closing.cpp", "return op.finished() || is_elsewhere(op);", "return op.finished();")]),
+    ("a multiplexer ends under a thread that has asked",
+     "the_multiplexer_is_destroyed_when_what_another_thread_cancels_has_ended", [
+        ("driver/shared/shared.cpp", " || unclaimed_.is_used()", "")]),
+    ("a pool's threads do not learn of the last end elsewhere",
+     "a_pool_is_joined_when_the_last_ends_on_a_thread_that_is_not_its_own", [
+        ("driver/shared/crew.cpp",
+         "if (stays_ && phase_.load(std::memory_order_seq_cst) != phase::closing) return;",
+         "if (stays_) return;")]),
     ("a thread that ends waits for what it has",
      "the_multiplexer_is_destroyed_when_a_thread_has_handed_over", [
         ("driver/engine/handover.cpp", "came_back(op);\n          return false;", "came_back(op);")]),

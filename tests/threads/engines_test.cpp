@@ -127,6 +127,43 @@ SEEDED_TEST_P(threads_on, run_does_not_say_0_while_what_was_posted_before_the_la
   other.join();
 }
 
+// What one thread has pending, while others begin and end something: the sum is never too small.
+SEEDED_TEST_P(threads_on, run_does_not_say_0_while_another_thread_starts_what_ends_at_once) {
+  unio::timer_handle never(for_ever, m.get());
+  watched<unio::atomic_async_wait> keep{unio::atomic_async_wait(never)};
+  std::latch kept(1);
+  auto const run_all = [&] {
+    run_to_the_end(*m);
+    require(keep.ends == 1, "something is pending");
+  };
+  std::thread keeps([&] {
+    (void)m->try_run(); // it runs it, and keeps what it starts
+    keep.start();
+    kept.count_down();
+    run_all();
+  });
+  kept.wait();
+  std::thread asks(run_all);
+  for (int i = 0; i != 3; ++i) {
+    shareable r(*m);
+    r.write();
+    r.op.start();
+    while (r.op.ends == 0) std::this_thread::sleep_for(10us);
+  }
+  keep.cancel();
+  keeps.join();
+  asks.join();
+}
+
+SEEDED_TEST_P(threads_on, run_says_0_only_when_what_another_thread_closes_is_notified) {
+  plain r(*m);
+  r.op.start(); // no thread runs it yet
+  std::thread closes([&] { (void)r.ends.first.close(); });
+  run_to_the_end(*m);
+  require(r.op.ends == 1, "its end was notified");
+  closes.join();
+}
+
 // Its own receiver is not what it waits for.
 TEST_P(threads_on, run_inside_a_receiver_returns_when_another_thread_has_finished_the_last_operation) {
   expect_no_failure([] {
@@ -397,12 +434,14 @@ unio::task<> session(std::thread::id first, sessions& all) {
   ++all.ended;
 }
 
+// All are started by one of them, or by a thread that does not run it, while both sleep.
 TEST_P(threads_on, threads_that_answer_begin_the_same_number_of_sessions) {
   bool const simulated = GetParam() == system_kind::simulated;
   exploration const e = explore({.seeds = seeds(100), .slow_threads = false}, [=] {
     std::optional<unio::testing::simulation> s;
     if (simulated) s.emplace(unio::testing::simulation_options::from_seed(unio::testing::schedule_seed()));
     constexpr int n = 6;
+    bool const outside = schedule_seed() % 4 == 0;
     auto const m = multiplexer(2);
     auto first_end = unio::event_handle::create().value();
     auto second_end = unio::event_handle::create().value();
@@ -412,9 +451,15 @@ TEST_P(threads_on, threads_that_answer_begin_the_same_number_of_sessions) {
     std::thread second([&] { run_with(*m, 2, second_end, runs); });
     std::thread::id const id = first.get_id();
     runs.wait();
-    (void)m->post([&] {
+    auto const start_all = [&] {
       for (int i = 0; i != n; ++i) unio::async_run(*m, session(id, all));
-    });
+    };
+    if (outside) {
+      std::this_thread::sleep_for(50ms);
+      start_all();
+    } else {
+      (void)m->post(start_all);
+    }
     while (all.begun != n) std::this_thread::sleep_for(1ms);
     require(all.of_first >= n / 3 && all.of_first <= n - n / 3, "each begins its share");
     while (all.ended != n) std::this_thread::sleep_for(1s);

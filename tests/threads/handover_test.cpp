@@ -249,6 +249,25 @@ SEEDED_TEST_P(hand_over, a_thread_posts_and_ends_while_another_runs) {
   runner.join();
 }
 
+// It is on its way from its thread to all.
+SEEDED_TEST_P(hand_over, run_says_0_only_when_what_a_thread_has_posted_and_forked_that_ends_has_run) {
+  struct item : unio::work {
+    item() : work([](work& self, bool run) noexcept { static_cast<item&>(self).ran += run ? 1 : 100; }) {}
+    std::atomic<int> ran{0};
+  } posted, forked;
+  std::latch both(1);
+  std::thread ends([&] {
+    (void)m->try_run();
+    schedule_seed() % 3 != 0 ? m->fork(forked) : void(forked.ran = 1);
+    schedule_seed() % 3 != 1 ? m->post(posted) : void(posted.ran = 1);
+    both.count_down();
+  });
+  both.wait();
+  run_to_the_end(*m);
+  require(posted.ran == 1 && forked.ran == 1, "both have run");
+  ends.join();
+}
+
 SEEDED_TEST_P(hand_over, both_threads_end_and_a_third_runs_what_they_leave) {
   plain r(*m), q(*m);
   leaver l(*m, [&] { r.op.start(); });

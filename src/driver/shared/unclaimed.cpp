@@ -12,7 +12,6 @@ void unclaimed_operations::add(io_operation& op) noexcept {
   std::lock_guard const lock(lock_);
   move(op, place::at_hand);
   move(op, place::unclaimed);
-  op.links.is.with_next = false;
   queue_.push(op);
   count_.store(queue_.size(), std::memory_order_seq_cst);
 }
