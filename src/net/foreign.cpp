@@ -312,7 +312,8 @@ class names_of_net final : public foreign_names {
 
   [[nodiscard]] bool can_answer(foreign_question const& q) const noexcept override {
     constexpr int known = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV | AI_V4MAPPED | AI_ALL | AI_ADDRCONFIG;
-    if (q.address != nullptr) return q.address_size != 0 && is_known(q.address->sa_family);
+    if (q.address != nullptr)
+      return q.address_size != 0 && q.address_size <= endpoint::capacity && is_known(q.address->sa_family);
     return (q.flags & ~known) == 0 && (q.family == AF_UNSPEC || is_known(q.family));
   }
   std::shared_ptr<foreign_look_up> ask(foreign_question const& q,
