@@ -97,13 +97,14 @@ class UNIO_API file_handle : public io_handle {
   ///         closed in any case
   /// Cost    as handle::close(), and the barrier, and some six system calls to find and remove the name
   result<void> close() noexcept;
-  /// The same as an operation. The work that flag and caching ask for is done before it starts, and may wait.
-  /// See async_close.
+  /// The same as an operation, with the same errors. The work that flag and caching ask for is done before it
+  /// starts, and may wait. See async_close.
   [[nodiscard]] io_awaitable<async_close> co_close() && noexcept;
 
  protected:
   failure before_close() noexcept; // what flag and caching ask for; returns the first error
   friend struct detail::opened<file_handle>;
+  friend class async_close;
   friend struct testing::handle_maker;
   file_handle(int fd, handle_kind kind, caching c, flag f) noexcept : io_handle(fd, kind, c), flags_(f) {}
   flag flags_ = flag::none;
@@ -142,8 +143,9 @@ UNIO_OPERATION_AND_VERB(open, detail::opened_as<file_handle>, (path_handle const
 }
 
 inline io_awaitable<async_close> file_handle::co_close() && noexcept {
-  (void)before_close();
-  return static_cast<handle&&>(*this).co_close();
+  return io_awaitable<async_close>(async_close(static_cast<file_handle&&>(*this)));
 }
+inline async_close::async_close(file_handle&& h, unio::deadline d) noexcept
+    : async_close(h.before_close(), static_cast<handle&&>(h), d) {}
 
 } // namespace unio

@@ -138,11 +138,17 @@ async_close::async_close(handle&& h, unio::deadline d) noexcept
   set_fd(h.release());
 }
 
+async_close::async_close(failure const& before, handle&& h, unio::deadline d) noexcept
+    : async_close(static_cast<handle&&>(h), d) {
+  failed_before_ = detail::to_native(before.code());
+}
+
 async_close& async_close::operator=(async_close&& other) noexcept {
   if (this != &other) {
     close_if_still_open();
     io_operation::operator=(static_cast<io_operation&&>(other));
     closed_ = other.closed_;
+    failed_before_ = other.failed_before_;
   }
   return *this;
 }

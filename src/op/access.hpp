@@ -16,8 +16,11 @@ struct operation_access {
     return static_cast<std::conditional_t<std::is_const_v<From>, To const, To>&>(op);
   }
 
-  // async_close: its descriptor is closed.
+  // async_close: its descriptor is closed; what failed before it was started, or 0.
   template <class O> static auto& closed(O& op) noexcept { return as<async_close>(op).closed_; }
+  static int failed_before_close(io_operation const& op) noexcept {
+    return as<async_close>(op).failed_before_;
+  }
 
   // async_read: its handle; and where its bytes are, if it does not fill the request's memory. The number of
   // bytes asked for stays the same, so that it can be restarted.

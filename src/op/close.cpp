@@ -25,7 +25,8 @@ int perform(io_operation& op, attempt how) noexcept {
 outcome complete(io_operation& op, int res, unsigned) noexcept {
   op::access::closed(op) = true;
   // On Linux the descriptor is gone even when a signal cut the wait short (close(2), NOTES).
-  op.set_outcome(res == -EINTR ? 0 : res);
+  int const before = op::access::failed_before_close(op);
+  op.set_outcome(before != 0 ? before : res == -EINTR ? 0 : res);
   return outcome::finished;
 }
 

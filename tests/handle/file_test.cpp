@@ -1,6 +1,7 @@
 // file_handle.hpp: how files are opened, cut, zeroed and unlinked.
 
 #include "support/calls.hpp"
+#include "support/descriptors.hpp"
 #include "support/direct_io.hpp"
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
@@ -327,6 +328,36 @@ DIRECTORY_TEST(temp_file, closed_as_an_operation_is_removed_too) {
     auto const closing = std::move(f).co_close();
   }
   EXPECT_FALSE(f.is_open()); // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(directory.count(), 0);
+}
+
+// A failed write is told once, by fsync(2): who closes the file has to learn of it.
+DIRECTORY_TEST(file, tells_that_its_last_barrier_failed_however_it_is_closed) {
+  auto const open = [&] {
+    return file_handle::file(directory.handle(), "a", mode::write, creation::if_needed,
+                             handle::caching::safety_barriers)
+        .value();
+  };
+  file_handle closed = open();
+  file_handle awaited = open();
+  int const fd = awaited.native_handle();
+  failing_calls calls;
+  calls.fail<&table::fsync>(EIO, {.times = which_calls::all});
+  EXPECT_EQ(closed.close().error().value(), EIO);
+  EXPECT_EQ(unio::run(std::move(awaited).co_close()).error().value(), EIO);
+  EXPECT_FALSE(is_open(fd));
+  calls.fail<&table::fsync>(0);
+  calls.fail<&table::unlinkat>(EACCES, {.times = which_calls::all});
+  file_handle temporary = file_handle::temp_file(directory.handle()).value();
+  EXPECT_EQ(unio::run(std::move(temporary).co_close()).error().value(), EACCES);
+  calls.fail<&table::unlinkat>(0);
+  EXPECT_TRUE(unio::run(open().co_close()));
+}
+
+DIRECTORY_TEST(temp_file, described_as_a_close_is_removed_too) {
+  {
+    unio::async_close const closing(file_handle::temp_file(directory.handle()).value());
+  }
   EXPECT_EQ(directory.count(), 0);
 }
 

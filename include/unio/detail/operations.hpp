@@ -27,6 +27,7 @@
 namespace unio::inline v0_1 {
 
 class handle;
+class file_handle;
 class io_handle;
 class socket_handle;
 class timer_handle;
@@ -97,14 +98,18 @@ class UNIO_API async_close : public detail::operation_with<async_close, void> {
  public:
   async_close() = default;
   explicit async_close(handle&& h, unio::deadline = {}) noexcept;
+  /// Does at once what file_handle::close does before: see file_handle::co_close.
+  explicit async_close(file_handle&& h, unio::deadline = {}) noexcept;
   async_close(async_close&&) = default;
   async_close& operator=(async_close&& other) noexcept;
   ~async_close();
 
  private:
   friend struct detail::operation_access;
+  async_close(failure const& before, handle&& h, unio::deadline d) noexcept;
   void close_if_still_open() noexcept;
   bool closed_ = false;
+  int failed_before_ = 0; // what went wrong before it was started: the first error
 };
 
 class UNIO_API async_read : public detail::operation_with<async_read, detail::requested<mutable_buffers>> {
