@@ -262,7 +262,8 @@ enum class barrier_kind : std::uint8_t {
 /// Orders earlier writes before later ones, and makes them durable if the kind says so.
 ///
 /// Returns       nothing; on a pipe or a socket, which cannot be made durable, it succeeds without effect. Of
-///               a directory the names in it are made durable; the kinds that do not wait do nothing there
+///               a directory, a path_handle too, the names in it are made durable; the kinds that do not wait
+///               do nothing there
 /// Errors        EIO, ENOSPC, EDQUOT as fsync(2): the kernel reports them once, so treat the data as lost
 /// Cancellation  none once it has begun; the deadline bounds the wait before that (try_barrier: would_block)
 /// Cost          one system call; as slow as the device

@@ -1,5 +1,6 @@
 // async_barrier: ordering writes and making them durable.
 
+#include "handle/names.hpp"
 #include "op/declared.hpp"
 #include "op/face.hpp"
 
@@ -14,14 +15,17 @@ bool waits(barrier_kind k) noexcept {
   return k == barrier_kind::wait_all || k == barrier_kind::wait_data_only;
 }
 
+// Opened without access, which fsync(2) refuses.
+bool is_anchor(io_operation const& op) noexcept { return op.kind() == handle_kind::path; }
+
 // Whether there is something to be made durable: a directory's names, if that is waited for.
 bool has_effect(io_operation const& op) noexcept {
-  return is_file(op.kind()) ||
-         (op.kind() == handle_kind::directory && waits(op::as<async_barrier>(op).what()));
+  bool const has_names = op.kind() == handle_kind::directory || is_anchor(op);
+  return is_file(op.kind()) || (has_names && waits(op::as<async_barrier>(op).what()));
 }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
-  if (!has_effect(op)) return false;
+  if (!has_effect(op) || is_anchor(op)) return false;
   barrier_kind const what = op::as<async_barrier>(op).what();
   sqe.fd = op.fd();
   if (waits(what)) {
@@ -41,6 +45,7 @@ readiness wants(io_operation const& op) noexcept {
 int perform(io_operation& op, attempt how) noexcept {
   if (!has_effect(op)) return 0;
   if (how == attempt::nonblocking) return -EAGAIN;
+  if (is_anchor(op)) return detail::sync_folder(op.fd());
   switch (op::as<async_barrier>(op).what()) {
     case barrier_kind::wait_all:
       return op::uninterrupted([&] { return sys::fsync(op.fd()); });

@@ -313,4 +313,24 @@ TEST_P(directory_on, reads_a_hundred_thousand_names_awaited) {
 }
 UNIO_ON_BOTH_DRIVERS(directory_on);
 
+// fsync(2) refuses what was opened without access: the anchor of names must not be told that they are durable.
+TEST(barrier, of_a_path_handle_makes_names_durable) {
+  test::temporary_directory const d;
+  path_handle anchor = path_handle::path(d.handle(), ".").value();
+  auto const barrier = [&](unio::barrier_kind what) {
+    return unio::detail::blocking(unio::async_barrier(anchor, what));
+  };
+  for (auto const what : {unio::barrier_kind::wait_all, unio::barrier_kind::wait_data_only}) {
+    EXPECT_TRUE(barrier(what));
+    failing_calls calls;
+    calls.fail<&table::fsync>(EIO, {.times = which_calls::all});
+    EXPECT_EQ(barrier(what).error().value(), EIO);
+    auto const awaited = unio::run([](path_handle& h, unio::barrier_kind k) -> unio::task<std::error_code> {
+      co_return (co_await unio::io_awaitable<unio::async_barrier>(unio::async_barrier(h, k))).error();
+    }(anchor, what));
+    EXPECT_EQ(awaited.value(), EIO);
+  }
+  EXPECT_TRUE(barrier(unio::barrier_kind::nowait_all));
+}
+
 } // namespace
