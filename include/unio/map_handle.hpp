@@ -13,6 +13,7 @@
 #include <unio/mapped_file_handle.hpp>
 
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -157,12 +158,12 @@ class mapped {
   explicit mapped(map_handle m) noexcept : map_(std::move(m)) {}
   /// `count` objects of anonymous memory, with address space for `reserve`. See map_handle::anonymous.
   static result<mapped> anonymous(std::size_t count, std::size_t reserve = 0) noexcept {
-    return made(map_handle::anonymous(count * sizeof(T), reserve * sizeof(T)));
+    return made(map_handle::anonymous(bytes_of(count), bytes_of(reserve)));
   }
   /// `count` objects of a file from byte `offset` on; 0: to its end, as many as fit. See map_handle::section.
   static result<mapped> section(file_handle const& file, extent_type offset = 0, std::size_t count = 0,
                                 map_access access = map_access::read, std::size_t reserve = 0) noexcept {
-    return made(map_handle::section(file, offset, count * sizeof(T), access, reserve * sizeof(T)));
+    return made(map_handle::section(file, offset, bytes_of(count), access, bytes_of(reserve)));
   }
 
   [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(map_.address()); }
@@ -176,7 +177,7 @@ class mapped {
   [[nodiscard]] std::span<T> span() const noexcept { return {data(), size()}; }
   /// See map_handle::resize, in objects.
   result<std::size_t> resize(std::size_t count) noexcept {
-    result<extent_type> const r = map_.resize(count * sizeof(T));
+    result<extent_type> const r = map_.resize(bytes_of(count));
     if (!r) return r.error();
     return size();
   }
@@ -184,6 +185,11 @@ class mapped {
   [[nodiscard]] map_handle const& map() const noexcept { return map_; }
 
  private:
+  // More than there are bytes: a length that no map has.
+  static extent_type bytes_of(std::size_t count) noexcept {
+    constexpr extent_type most = std::numeric_limits<extent_type>::max();
+    return count > most / sizeof(T) ? most : count * sizeof(T);
+  }
   static result<mapped> made(result<map_handle> m) noexcept {
     if (!m) return m.error();
     return mapped(std::move(*m));

@@ -130,8 +130,15 @@ result<void> map_handle::grow_reservation(extent_type bytes) noexcept {
     std::int64_t const r = sys::mprotect(at_, static_cast<std::size_t>(reservation_), PROT_READ | PROT_WRITE);
     if (r < 0) return detail::failed(r, "grow_reservation", fd_);
   }
-  void* const at =
-      ::mremap(at_, static_cast<std::size_t>(reservation_), static_cast<std::size_t>(room), MREMAP_MAYMOVE);
+  auto const move = [&]() noexcept {
+    return ::mremap(at_, static_cast<std::size_t>(reservation_), static_cast<std::size_t>(room),
+                    MREMAP_MAYMOVE);
+  };
+  void* at = move();
+  if (at == MAP_FAILED && errno == EFAULT) { // parts that advise() has made different are not one piece
+    (void)sys::madvise(at_, static_cast<std::size_t>(reservation_), MADV_NORMAL);
+    at = move();
+  }
   if (at == MAP_FAILED) return detail::failed(-errno, "grow_reservation", fd_);
   detail::unguard(guarded_as_);
   at_ = static_cast<std::byte*>(at);
@@ -164,6 +171,9 @@ result<extent_type> map_handle::resize(extent_type bytes) noexcept {
     if (result<void> const r = commit(0, bytes); !r) return r.error();
   } else {
     extent_type const keep = whole_pages(bytes), had = whole_pages(length_);
+    extent_type const last = bytes / page_size() * page_size();
+    if (last != keep) // it may have been decommitted
+      if (result<void> const r = commit(last, keep - last); !r) return r.error();
     std::memset(at_ + bytes, 0, static_cast<std::size_t>(std::min(keep, length_) - bytes));
     if (had > keep)
       if (result<void> const r = decommit(keep, length_ - keep); !r) return r.error();

@@ -73,6 +73,45 @@ TEST(map_handle, gives_ranges_back_and_zeroes_them) {
   EXPECT_EQ(m.read_copy(0, {}).error().value(), EBADF);
 }
 
+TEST(map_handle, shrinks_where_a_range_was_given_back) {
+  map_handle m = map_handle::anonymous(4 * page).value();
+  std::fill(m.bytes().begin(), m.bytes().end(), std::byte{'x'});
+  ASSERT_TRUE(m.decommit(page, 3 * page));
+  ASSERT_EQ(m.resize(page + 10).value(), page + 10);
+  EXPECT_EQ(text_of(m, page - 1, 3), std::string("x\0\0", 3));
+  ASSERT_EQ(m.resize(3 * page).value(), 3 * page);
+  EXPECT_EQ(text_of(m, 3 * page - 1, 1), std::string(1, '\0'));
+}
+
+TEST(map_handle, grows_whatever_was_advised_of_its_parts) {
+  test::temporary_directory const d;
+  d.write("a", std::string(4 * page, 'a'));
+  map_handle section = map_handle::section(opened_in(d, "a"), 0, 0, map_access::write).value();
+  map_handle own = map_handle::anonymous(4 * page).value();
+  put(own, 0, "own");
+  for (map_handle* const m : {&own, &section}) {
+    ASSERT_TRUE(m->advise(page, page, unio::access_advice::random));
+    auto const grown = m->resize(1000 * page);
+    ASSERT_TRUE(grown) << grown.error().message();
+    m->address()[1000 * page - 1] = std::byte{'z'};
+  }
+  EXPECT_EQ(text_of(own, 0, 3), "own");
+  EXPECT_EQ(text_of(section, 4 * page - 1, 2), std::string("a\0", 2));
+}
+
+TEST(mapped, of_more_objects_than_there_are_bytes_is_refused) {
+  constexpr std::size_t too_many = std::numeric_limits<std::size_t>::max() / sizeof(std::uint64_t) + 2;
+  using numbers = unio::mapped<std::uint64_t>;
+  EXPECT_EQ(numbers::anonymous(too_many).error().value(), ENOMEM);
+  EXPECT_EQ(numbers::anonymous(1, too_many).error().value(), ENOMEM);
+  numbers m = numbers::anonymous(5).value();
+  EXPECT_EQ(m.resize(too_many).error().value(), ENOMEM);
+  EXPECT_EQ(m.size(), 5U);
+  test::temporary_directory const d;
+  d.write("a", std::string(page, 'a'));
+  EXPECT_EQ(numbers::section(opened_in(d, "a"), 0, too_many).error().value(), EINVAL);
+}
+
 // ---- sections ---------------------------------------------------------------------------------------------
 
 TEST(map_handle, is_a_section_of_a_file) {
