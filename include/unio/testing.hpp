@@ -88,11 +88,12 @@ struct route {
 /// the system's. The lowest free number is reused first, to expose code that uses a closed one.
 ///
 /// What is simulated: stream sockets (IPv4, IPv6, Unix), datagram sockets (IPv4, IPv6), pipes, eventfds, and
-/// a filesystem in memory, without links; on them reading and writing in all forms, close, connect, bind,
-/// listen, accept, shutdown, poll, zero-copy send, barriers, the length of files, opening, renaming, removing
-/// and asking by name, locks, dup, fcntl; random numbers. The options of socket(7), tcp(7), ip(7), ipv6(7)
-/// and udp(7) are accepted and told, and have no effect but SO_REUSEADDR, SO_REUSEPORT and IPV6_V6ONLY. Locks
-/// on files are sometimes held by an imaginary process too, unless simulation_options::delays is false.
+/// a filesystem in memory, without links, of files up to 1 GiB; on them reading and writing in all forms,
+/// close, connect, bind, listen, accept, shutdown, poll, zero-copy send, barriers, the length of files,
+/// opening, renaming, removing and asking by name, locks, dup, fcntl; random numbers. The options of
+/// socket(7), tcp(7), ip(7), ipv6(7) and udp(7) are accepted and told, and have no effect but SO_REUSEADDR,
+/// SO_REUSEPORT and IPV6_V6ONLY. Locks on files are sometimes held by an imaginary process too, unless
+/// simulation_options::delays is false.
 ///
 /// Everything else is refused with ENOSYS (an option with ENOPROTOOPT, a command or a mode with EINVAL or
 /// EOPNOTSUPP), and one line on the standard error and in refused() says which call it was: nothing reaches

@@ -123,7 +123,9 @@ std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int
                          bool no_wait) noexcept {
   auto const perform = [&](description& d) -> std::int64_t {
     std::size_t const wanted = size_of(v, n);
+    if (d.kind == thing::name && d.file_node != nullptr && (d.status & O_PATH) == 0) return -EISDIR;
     if (d.kind == thing::file) {
+      if (at < -1) return -EINVAL;
       if ((d.status & O_ACCMODE) == O_WRONLY) return -EBADF;
       if (d.file_node != nullptr && is_failing(*d.file_node)) return -EIO;
       std::uint64_t const from = at < 0 ? d.position : static_cast<std::uint64_t>(at);
@@ -154,12 +156,15 @@ std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::in
   auto const perform = [&](description& d) -> std::int64_t {
     std::size_t const wanted = size_of(v, n);
     if (d.kind == thing::file) {
+      if (at < -1) return -EINVAL;
       if ((d.status & O_ACCMODE) == O_RDONLY) return -EBADF;
       if (d.file_node != nullptr && is_failing(*d.file_node)) return -EIO;
       std::uint64_t const length = d.file->bytes.size();
       bool const appends = (d.status & O_APPEND) != 0; // wherever it was told to write: pwrite(2), BUGS
       std::uint64_t const to = appends ? length : at < 0 ? d.position : static_cast<std::uint64_t>(at);
       std::size_t bytes = wanted != 0 ? bounded(wanted) : 0;
+      if (bytes != 0 && to >= largest_file) return -EFBIG;
+      if (bytes != 0) bytes = std::min<std::uint64_t>(bytes, largest_file - to);
       if (d.file_node != nullptr && bytes != 0 && to + bytes > length) {
         std::uint64_t const most = length + std::min<std::uint64_t>(disk_room(), 1ULL << 40);
         if (to >= most) return -ENOSPC;

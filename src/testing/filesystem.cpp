@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string_view>
 
 namespace unio::inline v0_1::testing {
@@ -111,13 +112,15 @@ std::int64_t world::locate(int dir, char const* path, place& found) const noexce
     rest.remove_prefix(end);
     found.wants_directory = !rest.empty() && rest.find_first_not_of('/') == std::string_view::npos;
     rest.remove_prefix(std::min(rest.find_first_not_of('/'), rest.size()));
-    if (name.empty() || name == ".") continue;
+    if (name.empty()) continue; // before the first one, which is the root
     if (found.node == nullptr) return -ENOENT;
     if (!is_directory(*found.node)) return -ENOTDIR;
     if (name.size() > longest_name) return -ENAMETOOLONG;
-    if (name == "..") {
-      if (std::shared_ptr<node> const up = found.node->parent.lock()) found.node = up;
+    if (name == "." || name == "..") {
+      std::shared_ptr<node> const up = found.node->parent.lock();
+      if (name == ".." && up != nullptr) found.node = up;
       found.in = nullptr;
+      found.name = name;
       continue;
     }
     found.in = found.node;
@@ -255,8 +258,9 @@ std::int64_t world::unlink(int dir, char const* path, int flags) noexcept {
     place at;
     if (std::int64_t const r = locate(dir, path, at); r < 0) return r;
     if (at.node == nullptr) return -ENOENT;
-    if (at.in == nullptr) return -EBUSY;
     bool const of_directory = (flags & AT_REMOVEDIR) != 0;
+    if (at.in == nullptr) // rmdir(2), unlink(2)
+      return !of_directory ? -EISDIR : at.name == "." ? -EINVAL : at.name == ".." ? -ENOTEMPTY : -EBUSY;
     if (is_directory(*at.node) != of_directory) return of_directory ? -ENOTDIR : -EISDIR;
     if (!at.node->entries.empty()) return -ENOTEMPTY;
     at.in->entries.erase(at.name);
@@ -279,6 +283,7 @@ std::int64_t world::rename(int from_dir, char const* from, int to_dir, char cons
     if (std::int64_t const r = locate(to_dir, to, b); r < 0) return r;
     if (a.node == nullptr) return -ENOENT;
     if (a.in == nullptr || b.in == nullptr) return -EBUSY;
+    if (b.node != nullptr && (flags & RENAME_NOREPLACE) != 0) return -EEXIST;
     for (std::shared_ptr<node> up = b.in; up != nullptr; up = up->parent.lock())
       if (up == a.node) return -EINVAL; // into itself
     if ((flags & RENAME_EXCHANGE) != 0) {
@@ -291,7 +296,8 @@ std::int64_t world::rename(int from_dir, char const* from, int to_dir, char cons
     }
     if (a.node == b.node) return 0;
     if (b.node != nullptr) {
-      if ((flags & RENAME_NOREPLACE) != 0) return -EEXIST;
+      for (std::shared_ptr<node> up = a.in; up != nullptr; up = up->parent.lock())
+        if (up == b.node) return -ENOTEMPTY;
       if (is_directory(*a.node) != is_directory(*b.node)) return is_directory(*b.node) ? -EISDIR : -ENOTDIR;
       if (!b.node->entries.empty()) return -ENOTEMPTY;
     }
@@ -424,11 +430,20 @@ std::size_t world::disk_room() const noexcept {
 
 // ---- locks: on open file descriptions, so those of one of them never conflict (fcntl(2))
 
-std::int64_t world::lock(description& d, struct flock const& l, bool may_wait) noexcept {
+// Why there can be no such lock, or 0.
+std::int64_t world::refuse_lock(description const& d, struct flock const& l) noexcept {
+  int const access = d.status & O_ACCMODE;
   if (d.kind != thing::file) return -EBADF;
   if (l.l_whence != SEEK_SET || l.l_start < 0 || l.l_len < 0) return -EINVAL;
+  if (l.l_len != 0 && l.l_len - 1 > std::numeric_limits<std::int64_t>::max() - l.l_start) return -EOVERFLOW;
+  if (l.l_type == F_WRLCK && access == O_RDONLY) return -EBADF;
+  return l.l_type == F_RDLCK && access == O_WRONLY ? -EBADF : 0;
+}
+
+std::int64_t world::lock(description& d, struct flock const& l, bool may_wait) noexcept {
   std::int64_t const first = l.l_start;
-  std::int64_t const end = l.l_len == 0 ? deadline::forever : l.l_start + l.l_len;
+  bool const is_rest = l.l_len == 0 || l.l_len > deadline::forever - first;
+  std::int64_t const end = is_rest ? deadline::forever : first + l.l_len;
   std::vector<file_data::lock>& all = d.file->locks;
   auto const conflicts = [&](file_data::lock const& x) {
     return x.owner != &d && x.first < end && first < x.end && (x.is_exclusive || l.l_type == F_WRLCK);

@@ -350,9 +350,9 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
       case F_OFD_SETLKW: {
         auto const& asked = *reinterpret_cast<struct flock const*>(argument);
         bool const may_wait = command == F_OFD_SETLKW;
+        if (std::int64_t const e = refuse_lock(d, asked); e != 0) return e;
         // An imaginary other process contends for it too.
-        bool const is_held = d.kind == thing::file && asked.l_type != F_UNLCK && options.delays &&
-                             !may_wait && random.one_in(3);
+        bool const is_held = asked.l_type != F_UNLCK && options.delays && !may_wait && random.one_in(3);
         return is_held ? -EAGAIN : lock(d, asked, may_wait);
       }
       default:
@@ -366,6 +366,7 @@ std::int64_t world::truncate(int fd, std::int64_t size) noexcept {
   return on(call::ftruncate, fd, [size](description& d) {
     if (d.kind != thing::file || size < 0) return -EINVAL;
     if ((d.status & O_ACCMODE) == O_RDONLY) return -EINVAL; // ftruncate(2)
+    if (static_cast<std::uint64_t>(size) > largest_file) return -EFBIG;
     d.file->bytes.resize(static_cast<std::size_t>(size));
     return 0;
   });
@@ -383,6 +384,9 @@ std::int64_t world::zero(int fd, int mode, std::int64_t at, std::int64_t n) noex
     if ((d.status & O_ACCMODE) == O_RDONLY) return -EBADF;
     if (keeps) {
       std::size_t const end = static_cast<std::size_t>(at) + static_cast<std::size_t>(n);
+      if (end > largest_file) return -EFBIG;
+      std::size_t const size = d.file->bytes.size();
+      if (d.file_node != nullptr && end > size && end - size > disk_room()) return -ENOSPC;
       if (mode == 0 && d.file->bytes.size() < end) d.file->bytes.resize(end);
       return 0;
     }

@@ -42,6 +42,7 @@ namespace unio::inline v0_1::testing {
 /// are above what most processes may open, so that real descriptors share no entries with simulated ones, and
 /// low enough that going through a table takes little time.
 inline constexpr int first_descriptor = (1 << 28) | (1 << 11);
+inline constexpr std::uint64_t largest_file = std::uint64_t{1} << 30; // bytes, which are all in memory
 
 /// A pipe no smaller than this takes up to so many bytes at once or not at all (pipe(7), PIPE_BUF).
 inline constexpr std::size_t pipe_atomic_bytes = 4096;
@@ -236,7 +237,7 @@ class world {
   static void put(std::shared_ptr<node> const& in, std::string const& name, std::shared_ptr<node> const& n);
   /// Where a path leads.
   struct place {
-    std::shared_ptr<testing::node> in; ///< null: the root, or a name that ends in ".."
+    std::shared_ptr<testing::node> in; ///< null: the root, or a path that ends in "." or ".."
     std::string name;
     std::shared_ptr<testing::node> node; ///< null: nothing has that name
     bool wants_directory = false;        ///< the path ends in a slash
@@ -426,6 +427,7 @@ class world {
   std::int64_t open_now(int dir, char const* path, int flags, unsigned permissions) noexcept;
   [[nodiscard]] bool is_failing(node const& n) noexcept;
   [[nodiscard]] std::size_t disk_room() const noexcept;
+  static std::int64_t refuse_lock(description const& d, struct flock const& l) noexcept;
   std::int64_t lock(description& d, struct flock const& l, bool may_wait) noexcept;
   std::int64_t read_event(description& d, iovec const* v, std::size_t n) noexcept;
   std::int64_t write_event(description& d, iovec const* v, std::size_t n) noexcept;

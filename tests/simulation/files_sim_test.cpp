@@ -128,6 +128,104 @@ TEST(simulated_files, that_differ_from_the_real_ones_are_noticed) {
   EXPECT_GT(different, 3);
 }
 
+// What programs do seldom, and what comes of it: a line each.
+std::string act_oddly(unio::path_handle const& in) {
+  std::string seen;
+  auto const say = [&](char const* what, std::error_code why) {
+    seen.append(what).append(": ").append(std::to_string(why.value())).push_back('\n');
+  };
+  auto const make = [&](char const* name) {
+    return file_handle::file(in, name, handle::mode::write, handle::creation::if_needed);
+  };
+  (void)unio::make_directory(in, "d", 0755U);
+  (void)unio::make_directory(in, "d/e", 0755U);
+  (void)make("f");
+  (void)make("d/g");
+  for (char const* const name : {"new/.", "f/.", "f/./.", "missing/..", "d/.", "d/.."}) {
+    seen.append(name).push_back('\n');
+    say("open", file_handle::file(in, name).error());
+    say("make a file", make(name).error());
+    say("make a directory", unio::make_directory(in, name, 0755U).error());
+    say("look", unio::stat(in, name, unio::stat_fields::basic, unio::last_link::itself).error());
+    say("remove a file", unio::unlink(in, name, unio::unlink_mode::file).error());
+    say("rename", unio::rename(in, name, in, "h", unio::relink_mode::replace).error());
+    say("rename to it", unio::rename(in, "f", in, name, unio::relink_mode::replace).error());
+    say("remove", unio::unlink(in, name, unio::unlink_mode::directory).error());
+  }
+  say("look", unio::stat(in, "./d/./e/../e", unio::stat_fields::basic, unio::last_link::itself).error());
+  using enum unio::relink_mode;
+  say("rename to itself", unio::rename(in, "f", in, "f", replace).error());
+  say("the same, not to replace", unio::rename(in, "f", in, "f", no_replace).error());
+  say("rename to its directory", unio::rename(in, "d/g", in, "d", replace).error());
+  say("rename a directory to that", unio::rename(in, "d/e", in, "d", replace).error());
+  say("rename into itself", unio::rename(in, "d", in, "d/e", replace).error());
+  say("the same, not to replace", unio::rename(in, "d", in, "d/e", no_replace).error());
+  say("the same, to a new name", unio::rename(in, "d", in, "d/h", no_replace).error());
+
+  file_handle reads = file_handle::file(in, "f").value();
+  file_handle appends = file_handle::file(in, "f", handle::mode::append).value();
+  say("lock what is read", reads.try_lock_range(0, 1, unio::lock_kind::exclusive).error());
+  say("share what is read", reads.try_lock_range(0, 1, unio::lock_kind::shared).error());
+  say("lock what is appended to", appends.try_lock_range(1, 1, unio::lock_kind::exclusive).error());
+  say("share what is appended to", appends.try_lock_range(1, 1, unio::lock_kind::shared).error());
+  say("lock too much", reads.try_lock_range(unio::no_offset / 2, 2, unio::lock_kind::shared).error());
+  say("lock the last byte", reads.try_lock_range(unio::no_offset / 2, 1, unio::lock_kind::shared).error());
+
+  file_handle writes = make("f").value();
+  std::string room(4, '-');
+  unio::extent_type const far = unio::no_offset / 2 + 8;
+  say("write far away", writes.write({unio::const_buffer("abcd", 4), far}).error());
+  say("read far away", writes.read({unio::mutable_buffer(room.data(), 4), far}).error());
+  say("length", std::error_code(static_cast<int>(*writes.maximum_extent()), std::system_category()));
+  auto const directory = file_handle::file(in, "d");
+  if (directory)
+    say("read a directory", file_handle::file(in, "d")->read(unio::mutable_buffer(room.data(), 4)).error());
+  return seen;
+}
+
+TEST(simulated_files, are_as_the_real_ones_in_odd_cases) {
+  std::string real, simulated;
+  {
+    temporary_directory const here;
+    real = act_oddly(here.handle());
+  }
+  {
+    simulation s(simulation_options::orderly());
+    auto const here = unio::path_handle::path("/tmp").value();
+    simulated = act_oddly(here);
+    EXPECT_EQ(s.refused(), "");
+  }
+  EXPECT_EQ(real, simulated);
+}
+
+// A real filesystem may have room for the holes.
+TEST(simulated_files, have_a_largest_size) {
+  simulation s(simulation_options::orderly());
+  file_handle files[] = {
+      s.file(), file_handle::file({}, "/tmp/a", handle::mode::write, handle::creation::if_needed).value()};
+  for (file_handle& f : files) {
+    constexpr unio::extent_type far = unio::no_offset / 2 - 4096;
+    EXPECT_TRUE(is(f.truncate(far).error(), EFBIG));
+    EXPECT_TRUE(is(f.allocate(far, 4096, unio::allocation::grow).error(), EFBIG));
+    EXPECT_TRUE(is(f.write({unio::const_buffer("abcd", 4), far}).error(), EFBIG));
+    EXPECT_EQ(f.maximum_extent().value(), 0U);
+    EXPECT_TRUE(f.truncate(1 << 20));
+  }
+}
+
+TEST(simulated_files, have_no_space_kept_on_a_full_disk) {
+  simulation_options o = simulation_options::orderly();
+  o.disk_capacity = 1000;
+  simulation const s(o);
+  auto f = file_handle::file({}, "/tmp/a", handle::mode::write, handle::creation::if_needed).value();
+  using enum unio::allocation;
+  EXPECT_TRUE(f.allocate(0, 600, grow));
+  EXPECT_TRUE(is(f.allocate(0, 1001, grow).error(), ENOSPC));
+  EXPECT_TRUE(is(f.allocate(600, 401, keep_size).error(), ENOSPC));
+  EXPECT_TRUE(f.allocate(600, 400, keep_size));
+  EXPECT_EQ(f.maximum_extent().value(), 600U);
+}
+
 TEST(simulated_files, are_found_by_whoever_looks) {
   simulation s(simulation_options::orderly());
   s.put_file("/srv/data/page", bytes_of("contents"));
