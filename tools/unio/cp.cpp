@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <string_view>
 
 namespace cp {
@@ -148,6 +149,7 @@ int run(options const& o) {
     return say(2, to, "several are copied into a directory, which this is not");
   int status = 0;
   int signal = 0;
+  std::set<std::string_view> names; // of copies
   {
     progress::interruption interrupted;
     for (std::size_t i = 0; i + 1 != o.paths.size() && interrupted.signal() == 0; ++i) {
@@ -159,6 +161,11 @@ int run(options const& o) {
         continue;
       }
       std::string const target = is_into ? fmt::format("{}{}{}", to, to.ends_with('/') ? "" : "/", name) : to;
+      if (!names.insert(name).second) { // with --replace it would take the place of that copy
+        status = std::max(status,
+                          say(1, from, fmt::format("refused: {} is the copy of another", escaped(target))));
+        continue;
+      }
       status = std::max(status, copy(o, from, target, interrupted));
     }
     signal = interrupted.signal();
