@@ -17,7 +17,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -29,10 +28,15 @@ namespace {
 
 constexpr int wrong_usage = 2, cannot_be_executed = 126, not_found = 127;
 
-std::string contents_of(std::string const& file) {
+std::string contents_of(std::string const& file, std::size_t most = std::string::npos) {
   std::ifstream in(file, std::ios::binary);
   if (!in) throw std::system_error(errno, std::system_category(), escaped(file));
-  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  std::string bytes;
+  std::vector<char> piece(1 << 20);
+  do {
+    in.read(piece.data(), static_cast<std::streamsize>(std::min(piece.size(), most - bytes.size())));
+    bytes.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+  } while (in && bytes.size() < most);
   if (in.bad()) throw std::runtime_error(escaped(file) + ": cannot be read");
   return bytes;
 }
@@ -335,7 +339,7 @@ void describe(CLI::App& app, options& o) {
 int run(options const& o) {
   if (!o.record.empty()) return record(o);
   if (!o.show.empty()) {
-    std::string const bytes = contents_of(o.show);
+    std::string const bytes = contents_of(o.show, sizeof(unio::driver::recording_file)); // some have no end
     try {
       fmt::print("{}", told(bytes));
     } catch (std::runtime_error const& e) {
