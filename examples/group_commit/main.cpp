@@ -45,6 +45,8 @@ class durable_log {
 
   /// The record is on the disk when this has returned. An error: it may be, or not.
   unio::task<unio::result<void>> append(std::string_view text) {
+    // recover() would take it for the end of the log.
+    if (text.size() > longest) co_return std::make_error_code(std::errc::message_size);
     if (failed_) co_return failed_;
     std::shared_ptr<group> const mine = next_;
     auto const at = end_ + mine->bytes.size();
