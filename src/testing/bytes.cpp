@@ -111,9 +111,8 @@ std::int64_t world::write_event(description& d, iovec const* v, std::size_t n) n
     std::memcpy(to, p, size);
     to += size;
   });
-  constexpr std::uint64_t most = ~std::uint64_t{0};
-  if (more == most) return -EINVAL;
-  if (most - 1 - d.count < more) return -EAGAIN;
+  if (more > description::most_counted) return -EINVAL;
+  if (description::most_counted - d.count < more) return -EAGAIN;
   d.count += more;
   ++d.news;
   return sizeof(more);
@@ -139,6 +138,7 @@ std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int
       if (at < 0) d.position += bytes;
       return static_cast<std::int64_t>(bytes);
     }
+    if (at >= 0) return -ESPIPE;
     if (d.kind == thing::event) return read_event(d, v, wanted);
     if (d.kind == thing::socket && d.in == nullptr)
       return d.is_connecting ? -EAGAIN : d.failure != 0 ? -std::exchange(d.failure, 0) : -ENOTCONN;
@@ -179,6 +179,7 @@ std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::in
       if (at < 0) d.position = to + bytes;
       return static_cast<std::int64_t>(bytes);
     }
+    if (at >= 0) return -ESPIPE;
     if (d.kind == thing::event) return write_event(d, v, wanted);
     if (d.kind == thing::socket && d.out == nullptr)
       return d.is_connecting ? -EAGAIN : d.failure != 0 ? -std::exchange(d.failure, 0) : -EPIPE;

@@ -195,7 +195,9 @@ bool world::is_ready(int fd, readiness what) const noexcept {
   if (what == readiness::exceptional) return false;
   if (d->kind == thing::listener) return what == readiness::readable && !d->waiting.empty();
   if (d->kind == thing::datagrams) return what == readiness::writable || !d->arrived.empty();
-  if (d->kind == thing::event) return what == readiness::writable || d->count != 0;
+  if (d->kind == thing::event && what == readiness::writable)
+    return !d->is_timer && d->count != description::most_counted;
+  if (d->kind == thing::event) return d->count != 0;
   if (d->kind == thing::socket && d->in == nullptr) return !d->is_connecting;
   if (what == readiness::writable)
     return d->out != nullptr && (broken(*d, *d->out, now_) || d->out->room() >= d->out->atomic());
@@ -331,7 +333,9 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
       case F_GETFD:
         return FD_CLOEXEC;
       case F_GETFL:
-        return d.file_node != nullptr ? d.status : O_RDWR | O_NONBLOCK;
+        if (d.file_node != nullptr) return d.status;
+        if (d.kind == thing::pipe) return (d.in != nullptr ? O_RDONLY : O_WRONLY) | O_NONBLOCK;
+        return O_RDWR | O_NONBLOCK;
       case F_SETFL:
         d.status = (d.status & (O_ACCMODE | O_PATH)) | static_cast<int>(argument & (O_APPEND | O_NONBLOCK));
         return 0;

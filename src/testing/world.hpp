@@ -186,6 +186,7 @@ struct description {
   std::shared_ptr<testing::line> line;
   std::map<std::pair<int, int>, std::vector<std::byte>> options;
 
+  static constexpr std::uint64_t most_counted = ~std::uint64_t{0} - 1;
   std::uint64_t count = 0; ///< an eventfd's
   std::uint64_t news = 0;  ///< connections, datagrams and events that have arrived since it was made
   bool is_timer = false;   ///< a timerfd: an event that time counts

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -194,6 +195,61 @@ TEST(linked_libc, reports_a_refused_connection_as_poll_does) {
     EXPECT_EQ(errno, ECONNREFUSED);
   }
   ::close(fd);
+}
+
+// What programs rely on at the edge of what a call is for: the kernel answers first, then a simulation.
+struct same_answer {
+  char const* of;
+  long (*ask)();
+};
+
+template <class Ask> long of_pipe(Ask ask) {
+  int fds[2];
+  if (::pipe2(fds, O_NONBLOCK) != 0) return -1000;
+  long const r = ask(fds[0], fds[1]);
+  ::close(fds[0]);
+  ::close(fds[1]);
+  return r;
+}
+template <class Ask> long of_counter(int fd, Ask ask) {
+  long const r = ask(fd);
+  ::close(fd);
+  return r;
+}
+long or_errno(ssize_t r) { return r < 0 ? -errno : r; }
+long ready(int fd) {
+  pollfd p{.fd = fd, .events = POLLIN | POLLOUT, .revents = 0};
+  return ::poll(&p, 1, 0) < 0 ? -errno : p.revents;
+}
+char room[8] = {1};
+
+constexpr same_answer same[] = {
+    {"pread of a pipe", [] { return of_pipe([](int r, int) { return or_errno(::pread(r, room, 1, 0)); }); }},
+    {"pwrite to a pipe",
+     [] { return of_pipe([](int, int w) { return or_errno(::pwrite(w, room, 1, 0)); }); }},
+    {"pread of an eventfd",
+     [] { return of_counter(::eventfd(1, 0), [](int fd) { return or_errno(::pread(fd, room, 8, 0)); }); }},
+    {"a full eventfd",
+     [] {
+       return of_counter(::eventfd(0, EFD_NONBLOCK), [](int fd) {
+         std::uint64_t const most = ~std::uint64_t{0} - 1;
+         return ::write(fd, &most, sizeof most) == 8 ? ready(fd) : -1000;
+       });
+     }},
+    {"a timer that is not armed",
+     [] { return of_counter(::timerfd_create(CLOCK_MONOTONIC, 0), [](int fd) { return ready(fd); }); }},
+    {"the mode of a pipe's reading end",
+     [] { return of_pipe([](int r, int) { return long{::fcntl(r, F_GETFL) & O_ACCMODE}; }); }},
+    {"the mode of a pipe's writing end",
+     [] { return of_pipe([](int, int w) { return long{::fcntl(w, F_GETFL) & O_ACCMODE}; }); }},
+};
+
+TEST(linked_libc, answers_as_the_kernel_does) {
+  for (same_answer const& row : same) {
+    long const kernels = row.ask();
+    simulation const s(simulation_options::orderly());
+    EXPECT_EQ(row.ask(), kernels) << row.of;
+  }
 }
 
 } // namespace
