@@ -27,17 +27,28 @@ target_include_directories(unio_objects PRIVATE ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(unio_objects PRIVATE -ffunction-sections -fdata-sections)
 # What is exported may be inlined all the same.
 target_compile_options(unio_objects PRIVATE -fno-semantic-interposition)
-# What runs once, after a failure, or beside a system call that blocks: made small, because most programs have
-# it and hardly run it (docs/decisions.md, "What a program weighs").
+# g++ aligns targets of jumps and loops, which is 2 % of a program and no instruction less.
+target_compile_options(unio_objects PRIVATE
+  $<$<CXX_COMPILER_ID:GNU>:-fno-align-jumps> $<$<CXX_COMPILER_ID:GNU>:-fno-align-loops>
+  $<$<CXX_COMPILER_ID:GNU>:-fno-align-labels>)
+# Most programs have these sources (docs/decisions.md, "What a program weighs"). What runs once, after a
+# failure, or beside a system call that blocks is made small; nothing asks for the types of the backends.
 if(NOT UNIO_SANITIZE)
   set(unio_rare_sources core/error core/escaped core/failure driver/choose driver/engine/closing
     driver/engine/fallback driver/engine/handover driver/engine/holding driver/engine/outer
     driver/epoll/direct_reads driver/pending driver/recording driver/registry driver/remains
     driver/uring/choosing driver/uring/news driver/uring/ring driver/workers handle/endpoint_text
     handle/mapped_file handle/opened handle/socket_options sys/direct_reads sys/sigpipe)
-  list(TRANSFORM unio_rare_sources REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.cpp")
-  set_source_files_properties(${unio_rare_sources} PROPERTIES
-    COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os> SKIP_PRECOMPILE_HEADERS ON)
+  set(unio_untyped_sources driver/epoll/epoll)
+  if(UNIO_URING)
+    list(APPEND unio_untyped_sources driver/uring/uring)
+  endif()
+  function(unio_compile_as options)
+    list(TRANSFORM ARGN REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.cpp")
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${options}" SKIP_PRECOMPILE_HEADERS ON)
+  endfunction()
+  unio_compile_as($<$<NOT:$<CONFIG:Debug>>:-Os> ${unio_rare_sources})
+  unio_compile_as(-fno-rtti ${unio_untyped_sources})
 endif()
 # The only source that knows, so that a build directory can change between the two in seconds.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/driver/choose.cpp PROPERTIES

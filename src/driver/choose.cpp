@@ -10,6 +10,7 @@
 #include "driver/epoll/epoll.hpp"
 
 #if UNIO_HAS_URING
+#include "driver/uring/choosing.hpp"
 #include "driver/uring/foreign.hpp"
 #include "driver/uring/uring.hpp"
 #endif
@@ -51,6 +52,7 @@ result<std::unique_ptr<backend>> try_uring(unsigned entries) noexcept {
   return made;
 }
 int probe(std::array<bool, 256>& known) noexcept { return probe_uring(known); }
+void choose_buffers() noexcept { set_chooser(); }
 
 result<std::unique_ptr<foreign_driver>> try_foreign_uring(int doorbell_fd, foreign_lock& lock) noexcept {
   return make_foreign_uring(doorbell_fd, lock);
@@ -93,6 +95,7 @@ result<std::unique_ptr<backend>> try_uring(unsigned) noexcept {
 }
 
 int probe(std::array<bool, 256>&) noexcept { return -ENOSYS; }
+void choose_buffers() noexcept {}
 
 result<std::unique_ptr<foreign_driver>> try_foreign_uring(int, foreign_lock&) noexcept {
   return std::make_error_code(std::errc::function_not_supported);
@@ -145,6 +148,8 @@ bool means_unavailable(int native_code) noexcept {
 bool has_uring() noexcept { return UNIO_HAS_URING; }
 
 int probe_ring(std::array<bool, 256>& known) noexcept { return probe(known); }
+
+void let_rings_choose() noexcept { choose_buffers(); }
 
 constinit backend_maker simulated_backend = nullptr;
 

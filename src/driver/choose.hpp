@@ -38,6 +38,9 @@ bool has_uring() noexcept;
 /// Which entries the kernel of a ring knows, by their numbers. Returns 0, or why there is no ring: -errno.
 int probe_ring(std::array<bool, 256>& known) noexcept;
 
+/// Rings may choose among the buffers of sources that are made from now on.
+void let_rings_choose() noexcept;
+
 /// The backend to go on with, and with the same doorbell, when `current` could not for the reason
 /// `native_code`: epoll if it was io_uring that was forbidden, otherwise null.
 std::unique_ptr<backend> backend_after(backend& current, int native_code, int doorbell_fd) noexcept;

@@ -162,6 +162,7 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   int ensure_bound() noexcept;
   [[gnu::cold, gnu::noinline]] int bind() noexcept;
   template <class Call> result<int> within_turn(Call call) noexcept;
+  [[gnu::noinline]] result<int> run_part(int max_items, std::int64_t until, bool only_moments) noexcept;
   [[gnu::noinline]] result<int> run_turns(int max_items, std::int64_t until, bool* woken) noexcept;
   struct turned {
     bool is_over = true; ///< it has something to return

@@ -18,9 +18,12 @@ constinit known_entries* first_known = nullptr;
 } // namespace
 
 constinit std::atomic<std::uint64_t> offered_memory::version_{0};
+constinit offered_memory::user const* offered_memory::user_ = nullptr;
 
 bool offered_memory::offer(std::byte* at, std::size_t bytes) noexcept {
+  static constexpr user rings = {&registered_memory::look_again, &registered_memory::find_known};
   std::lock_guard const held(lock);
+  if (user_ == nullptr) user_ = &rings; // who sees the version sees it
   for (piece& p : list) {
     if (p.bytes != 0) continue;
     p = {reinterpret_cast<std::uintptr_t>(at), bytes, ++last_serial};
@@ -69,17 +72,11 @@ void known_entries::look_from_now_on() noexcept {
     if (m.load(std::memory_order_relaxed) == known) m.store(looks, std::memory_order_relaxed);
 }
 
-int registered_memory::find(std::uintptr_t at, std::size_t bytes) noexcept {
-  look();
-  if (known_ == nullptr) return none;
+int registered_memory::find_known(std::uintptr_t at, std::size_t bytes) noexcept {
   if (!known_->pieces[last_].has(at, bytes) && !seek(at, bytes)) return none;
   if (known_->serials[last_] != known_->pieces[last_].serial && !add(last_)) return none;
   if (counted_ != nullptr) ++counted_->registered_uses;
   return static_cast<int>(last_);
-}
-
-void registered_memory::look() noexcept {
-  if (version_ != offered_memory::version()) look_again();
 }
 
 void registered_memory::look_again() noexcept {

@@ -62,7 +62,10 @@ class offered_memory {
   static std::uint64_t copy_to(pieces& to) noexcept;
 
  private:
+  friend class registered_memory;
+  struct user;
   static constinit std::atomic<std::uint64_t> version_;
+  static constinit user const* user_; // null before the first offer: a program without has none of it
 };
 
 /// How a kernel is told. Number < offered_memory::most.
@@ -97,6 +100,8 @@ class registered_memory {
     std::array<std::size_t, offered_memory::most> bytes{};     // of what is registered
   };
 
+  friend class offered_memory;
+  int find_known(std::uintptr_t at, std::size_t bytes) noexcept;
   bool seek(std::uintptr_t at, std::size_t bytes) noexcept;
   bool add(unsigned number) noexcept;
   void look_again() noexcept;
@@ -110,5 +115,20 @@ class registered_memory {
   std::size_t bytes_ = 0;
   enum class table_state : std::uint8_t { none, made, refused } state_ = table_state::none;
 };
+
+/// What rings do with what is offered.
+struct offered_memory::user {
+  void (registered_memory::*look_again)() noexcept;
+  int (registered_memory::*find)(std::uintptr_t at, std::size_t bytes) noexcept;
+};
+
+inline void registered_memory::look() noexcept {
+  if (version_ != offered_memory::version()) (this->*offered_memory::user_->look_again)();
+}
+
+inline int registered_memory::find(std::uintptr_t at, std::size_t bytes) noexcept {
+  look();
+  return known_ != nullptr ? (this->*offered_memory::user_->find)(at, bytes) : none;
+}
 
 } // namespace unio::driver

@@ -19,7 +19,6 @@
 #include "driver/registry.hpp"
 
 #include "driver/engine.hpp"
-#include "driver/shared/members.hpp"
 #include "driver/shared/unclaimed.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
@@ -45,6 +44,7 @@ struct registry::closing {
 };
 
 constinit registry::closing* registry::closings = nullptr;
+constinit registry::forgetter registry::forget_unclaimed = nullptr;
 
 sys::process_lock& registry::all_mutex() noexcept { return mutex; }
 
@@ -184,7 +184,7 @@ void registry::forget_in_all(int fd) noexcept {
   for (;;) {
     // Read before looking: what changes afterwards ends the sleep.
     std::uint32_t const news = sys::closing_news.load(std::memory_order_acquire);
-    members::forget_unclaimed_in_all(fd);
+    if (forget_unclaimed != nullptr) forget_unclaimed(fd);
     answer_for_this_thread();
     {
       std::lock_guard const lock(mutex);

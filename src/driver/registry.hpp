@@ -57,6 +57,10 @@ class registry {
   /// Has every engine described, on its own thread.
   using describer = void (*)(engine&, std::string& text);
   static void ask_all(describer describe, std::string& text);
+  /// Ends what is unclaimed on a descriptor, in every multiplexer of several threads. Null in a program that
+  /// has none of these; it is set before any static object is made (members.cpp).
+  using forgetter = void (*)(int fd) noexcept;
+  static constinit forgetter forget_unclaimed;
 
  private:
   friend class closing_member;

@@ -185,13 +185,14 @@ class turn {
   }
 
   /// From start(), outside of any receiver and with nothing else ready: what completed inline, and what its
-  /// receiver starts.
-  template <class Deliver> void deliver_inline(Deliver deliver) noexcept {
+  /// receiver starts, which `deliver_next` delivers where it is not alone.
+  template <class Deliver, class DeliverNext>
+  void deliver_inline(Deliver deliver, DeliverNext deliver_next) noexcept {
     delivering_ = true;
     set_alone(true);
     round_left_ = 1;
     serve_alone([] { return true; }, deliver);
-    while (budget_ > 0 && has_results()) serve_one(*pop(), deliver);
+    while (budget_ > 0 && has_results()) serve_one(*pop(), deliver_next);
     queue_next_inline();
     delivering_ = false;
   }

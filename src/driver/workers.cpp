@@ -14,7 +14,6 @@
 #include <atomic>
 #include <cstddef>
 #include <ctime>
-#include <new>
 #include <thread>
 
 namespace unio::inline v0_1::driver {
@@ -27,6 +26,10 @@ using word = std::atomic<std::uint32_t>;
 void sleep_on(word& w, std::uint32_t seen, timespec const* until = nullptr) noexcept {
   sys::past_tests::futex(reinterpret_cast<std::uint32_t*>(&w), FUTEX_WAIT_BITSET_PRIVATE, seen, until);
 }
+
+// foreign_transfers::make_now from the first transfer on: a program that gives none has none of it. Relaxed:
+// the job comes after it.
+constinit std::atomic<void (*)(foreign_transfer&) noexcept> make_transfer{nullptr};
 
 // As many threads as there are processors share all jobs by the protocol (job_protocol.hpp). The others are
 // helpers, for calls that take long: one looks every millisecond while jobs wait, and takes one if by then
@@ -80,7 +83,7 @@ class pool {
   static void perform(jobs::job j) noexcept {
     auto const address = static_cast<std::uintptr_t>(j & ~of_transfer);
     if ((j & of_transfer) != 0)
-      return foreign_transfers::make_now(*reinterpret_cast<foreign_transfer*>(address));
+      return make_transfer.load(std::memory_order_relaxed)(*reinterpret_cast<foreign_transfer*>(address));
     auto& op = *reinterpret_cast<io_operation*>(address);
     op.set_outcome(op.faces().perform(op, attempt::blocking));
     static_cast<engine&>(*op.multiplexer()).worker_done(op);
@@ -169,22 +172,9 @@ class pool {
   std::atomic<int> helpers_busy_{0};
 };
 
-// Never destroyed: its threads use it until the process ends. A child made by fork has none of the threads:
-// it begins with a new pool in the place of the old. `ready` is the generation that the pool is of, plus 1.
 pool& workers() noexcept {
-  alignas(pool) static std::byte storage[sizeof(pool)];
-  static std::atomic<std::uint64_t> ready{0}, making{0};
-  pool* const current = std::launder(reinterpret_cast<pool*>(storage));
-  std::uint64_t const mine = std::uint64_t{sys::fork_generation()} + 1;
-  if (ready.load(std::memory_order_acquire) == mine) [[likely]]
-    return *current;
-  std::uint64_t made = making.load(std::memory_order_relaxed);
-  if (made != mine && making.compare_exchange_strong(made, mine, std::memory_order_relaxed)) {
-    new (storage) pool;
-    ready.store(mine, std::memory_order_release); // pairs with the acquires here
-  }
-  while (ready.load(std::memory_order_acquire) != mine) sys::sched_yield();
-  return *current;
+  static constinit sys::one_of_process<pool> all;
+  return all.get();
 }
 
 } // namespace
@@ -193,7 +183,10 @@ bool give_to_worker(io_operation& op) noexcept { return workers().give(op); }
 
 bool take_from_workers(io_operation& op) noexcept { return workers().take_back(op); }
 
-bool give_to_worker(foreign_transfer& t) noexcept { return workers().give(t); }
+bool give_to_worker(foreign_transfer& t) noexcept {
+  make_transfer.store(foreign_transfers::make_now, std::memory_order_relaxed);
+  return workers().give(t);
+}
 
 bool take_from_workers(foreign_transfer& t) noexcept { return workers().take_back(t); }
 

@@ -1,3 +1,4 @@
+#include "driver/choose.hpp"
 #include "driver/registered_memory.hpp"
 #include "handle/pool_state.hpp"
 #include "sys/calls.hpp"
@@ -76,6 +77,7 @@ pool_state* pool_state::make(std::size_t count, std::size_t size, pool_memory me
   if (__builtin_mul_overflow(count, stride, &bytes)) return nullptr;
   auto* const made = ended_ones::all.take_or_make();
   if (made == nullptr) return nullptr;
+  driver::let_rings_choose();
   made->count_ = count;
   made->size_ = size;
   made->stride_ = stride;

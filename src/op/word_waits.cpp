@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <ctime>
 #include <mutex>
-#include <new>
 #include <utility>
 
 namespace unio::inline v0_1::op {
@@ -175,21 +174,9 @@ class word_waits {
   std::atomic<bool> is_started_{false};
 };
 
-// As the pool of workers (workers.cpp): never destroyed, and made anew in a child of fork.
 word_waits& all() noexcept {
-  alignas(word_waits) static std::byte storage[sizeof(word_waits)];
-  static std::atomic<std::uint64_t> ready{0}, making{0};
-  word_waits* const current = std::launder(reinterpret_cast<word_waits*>(storage));
-  std::uint64_t const mine = std::uint64_t{sys::fork_generation()} + 1;
-  if (ready.load(std::memory_order_acquire) == mine) [[likely]]
-    return *current;
-  std::uint64_t made = making.load(std::memory_order_relaxed);
-  if (made != mine && making.compare_exchange_strong(made, mine, std::memory_order_relaxed)) {
-    new (storage) word_waits;
-    ready.store(mine, std::memory_order_release); // pairs with the acquires here
-  }
-  while (ready.load(std::memory_order_acquire) != mine) sys::sched_yield();
-  return *current;
+  static constinit sys::one_of_process<word_waits> these;
+  return these.get();
 }
 
 } // namespace

@@ -68,8 +68,10 @@ inline void note_waited(int fd, std::uint32_t direction_bit, bool waited) noexce
 }
 
 /// Whether its bytes bypass the page cache (O_DIRECT): then each attempt waits for the device, RWF_NOWAIT or
-/// not. Noted when a handle is made, cleared with the number.
+/// not. Noted when a handle is made, cleared with the number. The function is where such reads are
+/// (driver/epoll/direct_reads.cpp), so that programs that note none have none of them.
 inline constexpr std::uint32_t direct_bit = 1U << 31;
+void note_direct(int fd) noexcept;
 inline bool is_direct(int fd) noexcept { return last_waited(fd, direct_bit); }
 
 /// Whether it is a file that was adopted with O_NONBLOCK: a ring then assumes that its filesystem never
@@ -92,7 +94,7 @@ inline bool is_read_by_threads(int fd) noexcept { return last_waited(fd, read_by
 
 /// Notes what `flags` (O_) say of a file's descriptor, all but O_NONBLOCK.
 inline void note_file_flags(int fd, std::int64_t flags) noexcept {
-  if ((flags & O_DIRECT) != 0) note_waited(fd, direct_bit, true);
+  if ((flags & O_DIRECT) != 0) note_direct(fd);
   if ((flags & O_APPEND) != 0) note_waited(fd, appending_bit, true);
 }
 

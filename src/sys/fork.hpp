@@ -9,6 +9,8 @@
 
 #pragma once
 
+#include "sys/calls.hpp"
+
 #include <unio/config.hpp>
 
 #include <array>
@@ -16,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <new>
 
 namespace unio::inline v0_1::sys {
 
@@ -26,6 +29,7 @@ inline unsigned fork_generation() noexcept { return fork_count.load(std::memory_
 
 /// What the locks of the process guard.
 enum class guarded : std::uint8_t {
+  frames,              ///< coro/frames.cpp. The first: a pool that is all zero is in no file
   engines,             ///< driver/registry.cpp
   shared_multiplexers, ///< driver/shared/members.cpp
   remains,             ///< driver/remains.cpp
@@ -35,7 +39,6 @@ enum class guarded : std::uint8_t {
   map_guard,           ///< handle/map_guard.cpp
   reaper,              ///< handle/process_state.cpp
   signals,             ///< handle/signal.cpp
-  frames,              ///< coro/frames.cpp
   waits,               ///< coro/sync.cpp
   dumps,               ///< coro/pending.cpp
   foreign_loops,       ///< driver/foreign/loops.cpp
@@ -68,6 +71,29 @@ class process_lock {
  private:
   [[nodiscard]] locks::one& mine() const noexcept { return locks::all[static_cast<std::size_t>(what_)]; }
   guarded what_;
+};
+
+/// The one of its kind in a process. Never destroyed: its threads use it until the process ends. A child made
+/// by fork has none of the threads: it begins with a new one in the place of the old.
+template <class T> class one_of_process {
+ public:
+  T& get() noexcept {
+    T* const one = std::launder(reinterpret_cast<T*>(storage_));
+    std::uint64_t const mine = std::uint64_t{fork_generation()} + 1;
+    if (ready_.load(std::memory_order_acquire) == mine) [[likely]]
+      return *one;
+    std::uint64_t made = making_.load(std::memory_order_relaxed);
+    if (made != mine && making_.compare_exchange_strong(made, mine, std::memory_order_relaxed)) {
+      new (storage_) T;
+      ready_.store(mine, std::memory_order_release); // pairs with the acquires here
+    }
+    while (ready_.load(std::memory_order_acquire) != mine) sched_yield();
+    return *one;
+  }
+
+ private:
+  alignas(T) std::byte storage_[sizeof(T)]{};
+  std::atomic<std::uint64_t> ready_{0}, making_{0}; // the generation that it is of, plus 1
 };
 
 } // namespace unio::sys

@@ -120,34 +120,37 @@ template <class Call> [[gnu::always_inline]] inline result<int> engine::within_t
   return r;
 }
 
-result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
+// What the kernel has, or only what moments bring, and no more.
+result<int> engine::run_part(int max_items, std::int64_t until, bool only_moments) noexcept {
   inside const here(*this);
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   return within_turn([&]() noexcept -> result<int> {
     bound const b(*this, max_items, until);
-    take_messages();
-    if (!is_idle()) {
-      if (int const e = fetch_apart(b, 0, false); e != 0) return detail::to_error_code(e);
-      serve_apart(b, turn_budget / 2, false);
+    if (only_moments) {
+      if (shared_ != nullptr) claim();
+      expire_first_ones(b);
+      turn_.fetched();
+      serve_apart(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
       count_landed();
+    } else {
+      take_messages();
+      if (!is_idle()) {
+        if (int const e = fetch_apart(b, 0, false); e != 0) return detail::to_error_code(e);
+        serve_apart(b, turn_budget / 2, false);
+        count_landed();
+      }
     }
     int const n = take_delivered();
     return n != 0 ? n : is_done() ? 0 : -1;
   });
 }
 
+result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
+  return run_part(max_items, until, false);
+}
+
 result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
-  inside const here(*this);
-  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  return within_turn([&]() noexcept -> result<int> {
-    if (shared_ != nullptr) claim();
-    expire_first_ones(bound(*this, max_items, until));
-    turn_.fetched();
-    serve_apart(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
-    count_landed();
-    int const n = take_delivered();
-    return n != 0 ? n : is_done() ? 0 : -1;
-  });
+  return run_part(max_items, until, true);
 }
 
 // One turn. `is_plain`: no other thread shares it, nothing is recorded, and no receiver is running: what is
@@ -253,7 +256,8 @@ result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) no
 
 // From start(), outside of any receiver and with nothing else ready.
 void engine::deliver_inline() noexcept {
-  turn_.deliver_inline([this](io_operation& op) { deliver(op); });
+  turn_.deliver_inline([this](io_operation& op) { deliver(op); },
+                       [this](io_operation& op) { deliver_apart(op); });
 }
 
 void engine::serve_due(bound const& b) noexcept {

@@ -47,6 +47,8 @@ class shared_state {
   virtual void claim(engine& by) noexcept = 0;
   /// Another thread's operation, which it has started here.
   virtual void start_unclaimed(io_operation& op) noexcept = 0;
+  /// From a thread that does not run it: leaves the request with the operation, or with its engine.
+  virtual void ask_to_end(io_operation& op) noexcept = 0;
   /// The calling thread waits for what the thread of `other`, which it is not, does with `op`: takes it if it
   /// can, and otherwise goes on with what it runs itself.
   virtual void go_on_without(engine& other, io_operation const& op) noexcept = 0;

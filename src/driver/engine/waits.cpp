@@ -181,7 +181,7 @@ void engine::cancel(io_operation& op) noexcept {
   inside const here(*this);
   // Also while no thread runs it yet: one may just be starting the operation.
   if (op.is_atomic() && (run_by() != runner::this_thread || is_elsewhere(op))) {
-    if (shared_ != nullptr) return shared_->unclaimed->ask_to_end(op);
+    if (shared_ != nullptr) return shared_->ask_to_end(op);
     if (op.ask(io_operation::request_cancel)) mail_.send(op);
     return;
   }

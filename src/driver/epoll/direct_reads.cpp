@@ -21,67 +21,71 @@ bool prepare(io_operation& op, iocb& to, std::uint64_t& bytes) noexcept {
          sys::as_direct_read(entry, to, bytes);
 }
 
-} // namespace
+class kernels_reads final : public direct_reads {
+ public:
+  explicit kernels_reads(int doorbell_fd) noexcept : doorbell_fd_(doorbell_fd) {
+    for (unsigned i = 0; i != most_in_kernel; ++i) free_[i] = static_cast<std::uint8_t>(i);
+  }
+  kernels_reads(kernels_reads const&) = delete;
+  kernels_reads& operator=(kernels_reads const&) = delete;
+  ~kernels_reads() override { kernel_.close(used() == 0); }
 
-struct direct_reads::state {
+  bool arm(io_operation& op) noexcept override;
+  bool withdraw(io_operation& op) noexcept override;
+  void submit(engine& e) noexcept override;
+  void take(engine& e) noexcept override;
+
+ private:
   struct slot {
     io_operation* op;
     std::uint64_t bytes;
   };
 
-  state() noexcept {
-    for (unsigned i = 0; i != most_in_kernel; ++i) free[i] = static_cast<std::uint8_t>(i);
-  }
-  state(state const&) = delete;
-  state& operator=(state const&) = delete;
-  ~state() { kernel.close(used() == 0); }
-  [[nodiscard]] unsigned used() const noexcept { return most_in_kernel - free_count; }
-  unsigned take(io_operation& op, std::uint64_t bytes) noexcept {
-    unsigned const n = free[--free_count];
-    slots[n] = {&op, bytes};
+  [[nodiscard]] unsigned used() const noexcept { return most_in_kernel - free_count_; }
+  unsigned take_slot(io_operation& op, std::uint64_t bytes) noexcept {
+    unsigned const n = free_[--free_count_];
+    slots_[n] = {&op, bytes};
     return n;
   }
   slot give_back(std::uint64_t n) noexcept {
-    free[free_count++] = static_cast<std::uint8_t>(n);
-    return slots[n];
+    free_[free_count_++] = static_cast<std::uint8_t>(n);
+    return slots_[n];
   }
+  void refused(io_operation& op, std::int64_t why) noexcept;
 
-  sys::direct_read_queue kernel;
-  std::array<slot, most_in_kernel> slots;
-  std::array<std::uint8_t, most_in_kernel> free;
-  unsigned free_count = most_in_kernel;
+  sys::direct_read_queue kernel_; // open from the first read on that the kernel may take
+  std::array<slot, most_in_kernel> slots_;
+  std::array<std::uint8_t, most_in_kernel> free_;
+  unsigned free_count_ = most_in_kernel;
+  int doorbell_fd_;
+  bool is_open_ = false;
+  bool is_missing_ = false;
 };
 
-direct_reads::direct_reads(int doorbell_fd) noexcept : doorbell_fd_(doorbell_fd) {}
-direct_reads::~direct_reads() = default;
-
-bool direct_reads::arm(io_operation& op) noexcept {
+bool kernels_reads::arm(io_operation& op) noexcept {
   if (is_missing_ || sys::is_read_by_threads(op.fd())) return false;
   iocb entry;
   std::uint64_t bytes = 0;
   if (op.is_multishot() || !prepare(op, entry, bytes)) return false;
-  if (state_ == nullptr) {
-    state_.reset(new (std::nothrow) state);
-    if (state_ == nullptr) return false;
-    if (state_->kernel.open() != 0) { // forbidden, or the system has no more of them
-      is_missing_ = true;
-      return false;
-    }
+  if (!is_open_) {
+    is_open_ = kernel_.open() == 0;
+    is_missing_ = !is_open_; // forbidden, or the system has no more of them
+    if (is_missing_) return false;
   }
-  if (static_cast<unsigned>(queued_.size()) + state_->used() >= most_in_kernel) return false;
+  if (static_cast<unsigned>(queued_.size()) + used() >= most_in_kernel) return false;
   move(op, place::to_submit);
   queued_.push(op);
   return true;
 }
 
-bool direct_reads::withdraw(io_operation& op) noexcept {
+bool kernels_reads::withdraw(io_operation& op) noexcept {
   if (!queued_.contains(op)) return false;
   queued_.remove(op);
   return true;
 }
 
 // Of what may pass, nothing is learnt.
-void direct_reads::refused(io_operation& op, std::int64_t why) noexcept {
+void kernels_reads::refused(io_operation& op, std::int64_t why) noexcept {
   if (why == -ENOSYS || why == -EPERM) {
     is_missing_ = true;
   } else if (why != -EAGAIN) {
@@ -89,7 +93,7 @@ void direct_reads::refused(io_operation& op, std::int64_t why) noexcept {
   }
 }
 
-void direct_reads::submit(engine& e) noexcept {
+void kernels_reads::submit(engine& e) noexcept {
   while (!queued_.empty()) {
     std::array<iocb, most_per_call> entries;
     std::array<iocb*, most_per_call> list;
@@ -101,29 +105,28 @@ void direct_reads::submit(engine& e) noexcept {
       (void)prepare(op, entries[n], bytes); // as in arm()
       entries[n].aio_flags = IOCB_FLAG_RESFD;
       entries[n].aio_resfd = static_cast<std::uint32_t>(doorbell_fd_);
-      entries[n].aio_data = state_->take(op, bytes);
+      entries[n].aio_data = take_slot(op, bytes);
       list[n] = &entries[n];
       operations[n++] = &op;
       sys::kernel_takes(&op);
     }
     for (unsigned begun = 0; begun != n;) {
-      std::int64_t const r = is_missing_ ? -ENOSYS : state_->kernel.submit(list.data() + begun, n - begun);
+      std::int64_t const r = is_missing_ ? -ENOSYS : kernel_.submit(list.data() + begun, n - begun);
       for (std::int64_t i = 0; i < r; ++i) move(*operations[begun++], place::in_kernel);
       e.statistics.submissions += static_cast<std::uint64_t>(std::max<std::int64_t>(r, 0));
       if (r > 0) continue;
       io_operation& op = *operations[begun];
       refused(op, r);
-      (void)state_->give_back(entries[begun++].aio_data);
+      (void)give_back(entries[begun++].aio_data);
       move(op, place::at_hand);
       e.await_readiness(op, readiness::worker);
     }
   }
 }
 
-void direct_reads::take(engine& e) noexcept {
-  if (state_ == nullptr) return;
-  state_->kernel.take([&](std::uint64_t number, std::int64_t r) {
-    auto const [op, bytes] = state_->give_back(number);
+void kernels_reads::take(engine& e) noexcept {
+  kernel_.take([&](std::uint64_t number, std::int64_t r) {
+    auto const [op, bytes] = give_back(number);
     sys::kernel_gives_back(op);
     ++e.statistics.completions;
     move(*op, place::at_hand);
@@ -136,4 +139,18 @@ void direct_reads::take(engine& e) noexcept {
   });
 }
 
+} // namespace
+
+constinit std::atomic<direct_reads::maker> direct_reads::make{nullptr};
+
 } // namespace unio::driver
+
+void unio::sys::note_direct(int fd) noexcept {
+  // Relaxed: a thread that reads by the descriptor knows that it was noted.
+  driver::direct_reads::make.store(
+      [](int doorbell_fd) noexcept -> driver::direct_reads* {
+        return new (std::nothrow) driver::kernels_reads(doorbell_fd);
+      },
+      std::memory_order_relaxed);
+  note_waited(fd, direct_bit, true);
+}

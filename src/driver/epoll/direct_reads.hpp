@@ -11,37 +11,33 @@
 
 #include "driver/engine.hpp"
 
-#include <memory>
+#include <atomic>
 
 namespace unio::inline v0_1::driver {
 
+/// Of an engine on epoll, which makes it for the first such read.
 class direct_reads {
  public:
-  explicit direct_reads(int doorbell_fd) noexcept;
-  direct_reads(direct_reads const&) = delete;
-  direct_reads& operator=(direct_reads const&) = delete;
-  ~direct_reads();
+  /// Null: no memory.
+  using maker = direct_reads* (*)(int doorbell_fd) noexcept;
+  /// Null before any descriptor bypasses the page cache (sys::note_direct): a program that opens none has
+  /// none of this.
+  static constinit std::atomic<maker> make;
 
+  virtual ~direct_reads() = default;
   /// Queues one that wants a worker, on a descriptor that bypasses the page cache. False: a worker has to
   /// perform it.
-  bool arm(io_operation& op) noexcept;
+  virtual bool arm(io_operation& op) noexcept = 0;
   /// Takes one back that is only queued.
-  bool withdraw(io_operation& op) noexcept;
-  [[nodiscard]] bool has_queued() const noexcept { return !queued_.empty(); }
+  virtual bool withdraw(io_operation& op) noexcept = 0;
   /// Gives the kernel what is queued, and workers what it does not take.
-  void submit(engine& e) noexcept;
+  virtual void submit(engine& e) noexcept = 0;
   /// Processes what has ended.
-  void take(engine& e) noexcept;
+  virtual void take(engine& e) noexcept = 0;
+  [[nodiscard]] bool has_queued() const noexcept { return !queued_.empty(); }
 
- private:
-  struct state;
-
-  void refused(io_operation& op, std::int64_t why) noexcept;
-
+ protected:
   operation_queue queued_{queue_name::to_submit};
-  std::unique_ptr<state> state_; // made for the first that the kernel may take
-  int doorbell_fd_;
-  bool is_missing_ = false;
 };
 
 } // namespace unio::driver

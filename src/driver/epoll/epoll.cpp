@@ -155,7 +155,10 @@ class epoll_backend final : public backend {
   // Out of line: arm() needs no registers then.
   [[gnu::noinline]] bool read_directly(io_operation& op) noexcept {
     if (!sys::is_direct(op.fd())) return false;
-    if (direct_ == nullptr) direct_.reset(new (std::nothrow) direct_reads(doorbell_fd()));
+    if (direct_ == nullptr) {
+      auto* const make = direct_reads::make.load(std::memory_order_relaxed);
+      if (make != nullptr) direct_.reset(make(doorbell_fd()));
+    }
     return direct_ != nullptr && direct_->arm(op);
   }
   bool withdraw_direct(io_operation& op) noexcept { return direct_ != nullptr && direct_->withdraw(op); }

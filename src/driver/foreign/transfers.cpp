@@ -9,7 +9,6 @@
 #include <linux/futex.h>
 
 #include <cerrno>
-#include <utility>
 
 namespace unio::inline v0_1::driver {
 namespace {

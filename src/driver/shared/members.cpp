@@ -1,5 +1,6 @@
 #include "driver/shared/members.hpp"
 
+#include "driver/registry.hpp"
 #include "sys/calls.hpp"
 
 #include <pthread.h>
@@ -75,8 +76,9 @@ constinit pthread_key_t at_the_very_end{};
 constinit bool has_very_end = false;
 } // namespace
 
-void members::make_late_end() noexcept {
+void members::begin() noexcept {
   has_very_end = pthread_key_create(&at_the_very_end, &entries::end_late) == 0;
+  registry::forget_unclaimed = &forget_unclaimed_in_all;
 }
 
 void members::entries::add(entry& e) noexcept {
@@ -151,7 +153,7 @@ bool members::join(slot& s) noexcept {
 void members::leave() noexcept { this_threads().remove(number_); }
 
 namespace {
-[[gnu::constructor(101)]] void begin() noexcept { members::make_late_end(); }
+[[gnu::constructor(101)]] void begin() noexcept { members::begin(); }
 } // namespace
 
 slot* members::look_for_mine() const noexcept {

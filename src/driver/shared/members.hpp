@@ -22,10 +22,8 @@ class members {
   members(members const&) = delete;
   members& operator=(members const&) = delete;
 
-  /// Once per process.
-  static void make_late_end() noexcept;
-  /// Ends what is unclaimed on a descriptor, in every multiplexer of several threads.
-  static void forget_unclaimed_in_all(int fd) noexcept;
+  /// Once per process, before any static object is made.
+  static void begin() noexcept;
 
   /// Calls `f` for what is unclaimed of each multiplexer of several threads, while none of them can end.
   /// Throws what `f` throws.
@@ -55,6 +53,7 @@ class members {
 
  private:
   struct entries;
+  static void forget_unclaimed_in_all(int fd) noexcept;
   // What the thread has asked for last: its slot here, or that it has none.
   struct last_found {
     std::uint64_t number;

@@ -84,8 +84,7 @@ void runners::retire(slot& s) noexcept {
     e->rest();
   }
   begin_beside(); // for what is in neither queue for a moment
-  while (s.give(everybodys(), 1, 1024) || s.give_oldest(everybodys())) {
-  }
+  while (s.give(everybodys(), 1, 1024) || s.give_oldest(everybodys())) continue;
   end_beside();
   present_.fetch_sub(1, std::memory_order_relaxed);
   s.taken.store(false, std::memory_order_release); // pairs with the acquire in free_slot()

@@ -151,6 +151,7 @@ void slot::go_on_without(engine& other, io_operation const& op) noexcept {
 void slot::give_work(work& w) noexcept { all.everybodys_.push(w); }
 
 void slot::start_unclaimed(io_operation& op) noexcept { all.start_unclaimed(op); }
+void slot::ask_to_end(io_operation& op) noexcept { unclaimed->ask_to_end(op); }
 
 std::int64_t slot::pending() noexcept {
   return all.pending(&begun_) + (all.stays_ && !all.is_over() ? 1 : 0);

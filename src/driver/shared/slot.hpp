@@ -40,6 +40,7 @@ class slot final : public shared_state, public work_slot {
   void poke() noexcept override;
   void claim(engine& by) noexcept override;
   void start_unclaimed(io_operation& op) noexcept override;
+  void ask_to_end(io_operation& op) noexcept override;
   void go_on_without(engine& other, io_operation const& op) noexcept override;
   void give_work(work& w) noexcept override;
 

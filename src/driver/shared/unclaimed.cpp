@@ -2,8 +2,6 @@
 
 #include "driver/engine/rooms.hpp"
 
-#include <algorithm>
-
 namespace unio::inline v0_1::driver {
 
 constinit std::atomic<std::uint64_t> unclaimed_operations::moves_{0};

@@ -12,7 +12,9 @@
 #include <utility>
 
 namespace unio::inline v0_1::driver {
+namespace {
 
+// Tells the kernel of the slots, as a group of that number: 0 or -errno.
 int add_buffers(int ring_fd, int number, buffer_slots const& slots) noexcept {
   io_uring_buf_reg group{};
   group.ring_addr = reinterpret_cast<std::uintptr_t>(slots.queue());
@@ -21,11 +23,24 @@ int add_buffers(int ring_fd, int number, buffer_slots const& slots) noexcept {
   return static_cast<int>(sys::io_uring_register(ring_fd, IORING_REGISTER_PBUF_RING, &group, 1));
 }
 
+// Preconditions: no operation chooses among them.
 void drop_buffers(int ring_fd, int number) noexcept {
   io_uring_buf_reg group{};
   group.bgid = static_cast<std::uint16_t>(number);
   sys::io_uring_register(ring_fd, IORING_UNREGISTER_PBUF_RING, &group, 1);
 }
+
+int find_group(buffer_groups& groups, int ring_fd, buffer_source& source, bool& may_choose) noexcept {
+  return groups.find(
+      source,
+      [&](int number, buffer_slots const& slots) {
+        may_choose = add_buffers(ring_fd, number, slots) == 0;
+        return may_choose;
+      },
+      [&](int number) { drop_buffers(ring_fd, number); });
+}
+
+} // namespace
 
 memory_table memory_table_of(ring& of_ring) noexcept {
   return {
@@ -156,8 +171,6 @@ int try_to_choose() noexcept {
   return error;
 }
 
-} // namespace
-
 bool can_choose_buffers() noexcept {
   enum class answer : int { unknown, no, yes };
   static std::atomic<answer> known{answer::unknown}; // relaxed: every thread finds the same
@@ -170,6 +183,15 @@ bool can_choose_buffers() noexcept {
     if (!passes) known.store(a, std::memory_order_relaxed);
   }
   return a == answer::yes;
+}
+
+} // namespace
+
+constinit std::atomic<buffer_chooser const*> chooser{nullptr};
+
+void set_chooser() noexcept {
+  static constexpr buffer_chooser made = {can_choose_buffers, find_group};
+  chooser.store(&made, std::memory_order_relaxed); // constant; who uses a source knows that it was made
 }
 
 } // namespace unio::driver

@@ -9,14 +9,18 @@
 
 namespace unio::inline v0_1::driver {
 
-/// Whether this kernel can, and no filter forbids it; and whether one request may bring many values
-/// (sys/multishot.hpp). Tried once per process, on a ring of its own.
-bool can_choose_buffers() noexcept;
-
-/// Tells the kernel of the slots, as a group of that number: 0 or -errno. IORING_REGISTER_PBUF_RING.
-int add_buffers(int ring_fd, int number, buffer_slots const& slots) noexcept;
-/// Preconditions: no operation chooses among them.
-void drop_buffers(int ring_fd, int number) noexcept;
+/// Buffers from which the kernel chooses.
+struct buffer_chooser {
+  /// Whether this kernel can, and no filter forbids it; and whether one request may bring many values
+  /// (sys/multishot.hpp). Tried once per process, on a ring of its own.
+  bool (*can)() noexcept;
+  /// The number under which the ring's kernel knows the slots of a source, which it is told of first; or
+  /// buffer_groups::none. `may_choose` becomes false where it refuses them: memory that may be locked, say.
+  int (*find)(buffer_groups& of_ring, int ring_fd, buffer_source& source, bool& may_choose) noexcept;
+};
+/// Null before a source of buffers is made (let_rings_choose): a program that makes none has none of this.
+extern constinit std::atomic<buffer_chooser const*> chooser;
+void set_chooser() noexcept;
 
 /// Where pieces of memory are registered with a ring. Made with IORING_RSRC_REGISTER_SPARSE (Linux 5.19).
 /// What fork gives a child are copies: pinned pages stay the parent's (Linux 5.12, mm/memory.c,

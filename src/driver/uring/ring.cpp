@@ -6,7 +6,6 @@
 #include "sys/sanitizer.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
@@ -14,8 +13,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
-#include <ctime>
 #include <utility>
 
 namespace unio::inline v0_1::driver {

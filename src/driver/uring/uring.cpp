@@ -86,18 +86,14 @@ class uring_kernel : public ring {
   // up, and only its thread and the kernel, in turns, look at the slots.
   bool prepare_to_choose() noexcept {
     if (!may_choose_ || !has(IORING_SETUP_DEFER_TASKRUN)) return false;
-    may_choose_ = can_choose_buffers();
+    buffer_chooser const* const c = chooser.load(std::memory_order_relaxed);
+    may_choose_ = c != nullptr && c->can();
     return may_choose_;
   }
 
   bool choose(io_operation& op, io_uring_sqe& sqe) noexcept {
-    int const group = groups_.find(
-        *op.faces().resource->source(op),
-        [this](int number, buffer_slots const& slots) {
-          may_choose_ = add_buffers(fd(), number, slots) == 0; // refused once: memory that may be locked, say
-          return may_choose_;
-        },
-        [this](int number) { drop_buffers(fd(), number); });
+    int const group = chooser.load(std::memory_order_relaxed)
+                          ->find(groups_, fd(), *op.faces().resource->source(op), may_choose_);
     sqe.buf_group = static_cast<std::uint16_t>(group);
     return group != buffer_groups::none;
   }
@@ -184,10 +180,8 @@ class uring_backend final : public ring_client<uring_kernel> {
   void leave_what_arrived() noexcept override { kernel_.leave_slots(); }
 
   [[gnu::cold]] void leave(engine&) noexcept override {
-    while (to_submit_.pop() != nullptr) {
-    }
-    while (to_cancel_.pop() != nullptr) {
-    }
+    while (to_submit_.pop() != nullptr) continue;
+    while (to_cancel_.pop() != nullptr) continue;
     kernel_.for_each_unsubmitted([this](std::uint64_t tag) {
       if (io_operation* const op = slots_.find(tag)) take_back(*op);
     });
