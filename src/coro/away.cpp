@@ -5,8 +5,6 @@
 #include <unio/detail/away.hpp>
 #include <unio/timer_handle.hpp>
 
-#include <system_error>
-
 namespace unio::inline v0_1::detail {
 namespace {
 struct nobody {

@@ -23,8 +23,7 @@ std::coroutine_handle<> children::count_down() noexcept {
 
 bool children::hold() noexcept {
   std::uint32_t n = left_.load(std::memory_order_relaxed);
-  while (n != 0 && !left_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) {
-  }
+  while (n != 0 && !left_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) continue;
   return n != 0;
 }
 

@@ -6,7 +6,6 @@
 
 #include <unio/fs/compare.hpp>
 
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>

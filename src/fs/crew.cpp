@@ -32,8 +32,7 @@ crew::crew(crew_settings const& s) noexcept
       most_open_(std::clamp(descriptor_limit() / 4, 4, 512)) {}
 
 crew::~crew() {
-  while (evict()) {
-  }
+  while (evict()) continue;
   if (root_ != nullptr) close_all(*root_);
   for (int i = 0; workers_ != nullptr && i != threads_; ++i)
     if (workers_[i].buffer != nullptr) sys::munmap(workers_[i].buffer, settings_.buffer + settings_.spare);

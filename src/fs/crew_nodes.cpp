@@ -165,8 +165,7 @@ int crew::install(node& n, int side, int fd) noexcept {
   }
   n.fd[side] = fd;
   ++open_;
-  while (open_ > most_open_ && evict()) {
-  }
+  while (open_ > most_open_ && evict()) continue;
   return fd;
 }
 

@@ -45,8 +45,7 @@ int file_copier::contents(int from, int to, attributes const& a, std::byte* buff
     report.shared_bytes.fetch_add(static_cast<std::uint64_t>(c.shared), std::memory_order_relaxed);
   auto const used = static_cast<copy_method>(c.rung);
   copy_method before = method.load(std::memory_order_relaxed);
-  while (used > before && !method.compare_exchange_weak(before, used, std::memory_order_relaxed)) {
-  }
+  while (used > before && !method.compare_exchange_weak(before, used, std::memory_order_relaxed)) continue;
   return e == 0 && options.verify ? verify(from, to, buffer, asked, must_end) : e;
 }
 

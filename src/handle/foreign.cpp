@@ -2,7 +2,6 @@
 
 #include <unio/foreign_handle.hpp>
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 

@@ -11,7 +11,6 @@
 #include "sys/sanitizer.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>

@@ -7,7 +7,6 @@
 #include "sys/fork.hpp"
 #include "sys/threads.hpp"
 
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>

@@ -18,7 +18,6 @@
 #include <unio/when.hpp>
 
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <atomic>

@@ -238,15 +238,13 @@ std::shared_ptr<settings const> system_files::now() {
   if (auto fresh = if_fresh()) return fresh;
   if (turn mine(*this); mine) {
     files_reading& files = mine.begin();
-    while (!files.some()) {
-    }
+    while (!files.some()) continue;
     return mine.end();
   }
   if (auto before = known()) return before;
   // The one that reads them for the first time may be a coroutine of this thread, so it is not waited for.
   files_reading alone(options_, nullptr);
-  while (!alone.some()) {
-  }
+  while (!alone.some()) continue;
   return alone.take();
 }
 

@@ -180,16 +180,12 @@ int send(io_operation& op, attempt) noexcept {
 // Not for a ring: it has no entry for several messages, and one call for 32 of them costs less than 32
 // entries.
 constinit operation_faces const async_receive_batch::table_ = {.name = "receive_batch",
-                                                               .tries = inline_attempt::predicted,
-                                                               .interruptible = true,
                                                                .begin = begin<async_receive_batch>,
                                                                .wants = wants_to_receive,
                                                                .perform = receive,
                                                                .complete = op::decode};
 
 constinit operation_faces const async_send_batch::table_ = {.name = "send_batch",
-                                                            .tries = inline_attempt::predicted,
-                                                            .interruptible = true,
                                                             .flow = direction::out,
                                                             .begin = begin<async_send_batch>,
                                                             .wants = wants_to_send,

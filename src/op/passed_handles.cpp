@@ -139,8 +139,6 @@ void reclaim(io_operation& op) noexcept { op::value<receiving>(op).handles = {};
 } // namespace
 
 constinit operation_faces const async_send_handles::table_ = {.name = "send_handles",
-                                                              .tries = inline_attempt::predicted,
-                                                              .interruptible = true,
                                                               .flow = direction::out,
                                                               .prepare = prepare_send,
                                                               .wants = op::wants<readiness::writable>,
@@ -149,8 +147,6 @@ constinit operation_faces const async_send_handles::table_ = {.name = "send_hand
                                                               .goes_with_others = op::always_with_others};
 
 constinit operation_faces const async_receive_handles::table_ = {.name = "receive_handles",
-                                                                 .tries = inline_attempt::predicted,
-                                                                 .interruptible = true,
                                                                  .prepare = prepare_receive,
                                                                  .wants = op::wants<readiness::readable>,
                                                                  .perform = receive,

@@ -126,8 +126,6 @@ int perform_error(io_operation& op, attempt) noexcept {
 } // namespace
 
 constinit operation_faces const async_receive_from::table_ = {.name = "receive_from",
-                                                              .tries = inline_attempt::predicted,
-                                                              .interruptible = true,
                                                               .begin = begin,
                                                               .prepare = prepare,
                                                               .wants = wants,
@@ -139,7 +137,6 @@ constinit operation_faces const async_receive_from::table_ = {.name = "receive_f
 // What it learns is about the queue of errors, not about what may be read.
 constinit operation_faces const async_receive_error::table_ = {.name = "receive_error",
                                                                .tries = inline_attempt::always,
-                                                               .interruptible = true,
                                                                .flow = direction::either,
                                                                .wants = op::wants<readiness::exceptional>,
                                                                .perform = perform_error,

@@ -13,7 +13,6 @@
 #include <unio/extend/raw_ring.hpp>
 
 #include <array>
-#include <cstddef>
 #include <iterator>
 
 namespace unio::inline v0_1 {

@@ -95,8 +95,6 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
 } // namespace
 
 constinit operation_faces const async_send_to::table_ = {.name = "send_to",
-                                                         .tries = inline_attempt::predicted,
-                                                         .interruptible = true,
                                                          .flow = direction::out,
                                                          .begin = begin,
                                                          .prepare = prepare,

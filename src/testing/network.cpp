@@ -10,7 +10,6 @@
 #include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 

@@ -16,7 +16,6 @@
 
 #include <ctime>
 #include <string>
-#include <utility>
 
 namespace unio::inline v0_1::testing {
 

@@ -8,7 +8,6 @@
 #include "testing/libc/entry.hpp"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -25,7 +24,6 @@
 
 #include <csignal>
 #include <cstdarg>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <string>

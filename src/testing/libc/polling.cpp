@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <ctime>
 
 namespace unio::inline v0_1::testing::libc {

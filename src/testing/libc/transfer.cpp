@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <ctime>
 
 namespace unio::inline v0_1::testing::libc {

@@ -3,7 +3,6 @@
 
 #include "testing/threads/scheduler.hpp"
 
-#include <cstdint>
 #include <cstring>
 
 namespace unio::inline v0_1::testing::threads {

@@ -5,10 +5,7 @@
 
 #include <unio/detail/config.hpp>
 
-#include <sched.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
