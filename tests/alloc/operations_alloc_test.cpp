@@ -223,8 +223,7 @@ template <class F> bool one_connected(F& f, io_multiplexer& m, bool ready_first,
     f.ready();
   }
   if (polled) {
-    while (op.poll() == unio::io_status::pending) {
-    }
+    while (op.poll() == unio::io_status::pending) continue;
   }
   while (!op.finished()) (void)m.run();
   (void)m.try_run();

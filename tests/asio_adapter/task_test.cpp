@@ -248,8 +248,7 @@ TEST_F(use_task, ends_with_an_abort_when_its_context_ends) {
     timer.reset();
     (void)m->try_run();
   }
-  while (m->try_run().value() > 0) {
-  }
+  while (m->try_run().value() > 0) continue;
   EXPECT_EQ(seen, std::error_code(asio::error::make_error_code(asio::error::operation_aborted)));
 }
 

@@ -179,8 +179,7 @@ TEST(connect_any, can_be_polled) {
   auto op = connect(async_connect_any(at, 10s), keeper{&got, &ends});
   EXPECT_EQ(op.poll(), io_status::not_started);
   op.start();
-  while (op.poll() == io_status::pending) {
-  }
+  while (op.poll() == io_status::pending) continue;
   EXPECT_TRUE(op.finished());
   EXPECT_EQ(ends, 1);
   ASSERT_TRUE(got.has_value());
@@ -196,8 +195,7 @@ TEST(connect_any, ends_once_when_it_is_canceled_while_polled) {
   op.start();
   EXPECT_EQ(op.poll(), io_status::pending);
   op.cancel();
-  while (op.poll() == io_status::pending) {
-  }
+  while (op.poll() == io_status::pending) continue;
   EXPECT_EQ(got->error(), condition::canceled);
   EXPECT_EQ(ends, 1);
 }

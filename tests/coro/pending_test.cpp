@@ -61,8 +61,7 @@ std::string dumped_while_it_waits(task<> t) {
     s.request_stop();
     (co_await co_no_op()).value();
   }(text, stop));
-  while (this_thread::multiplexer().try_run().value_or(0) > 0) {
-  }
+  while (this_thread::multiplexer().try_run().value_or(0) > 0) continue;
   return text;
 }
 
@@ -111,8 +110,7 @@ TEST(dump_pending, names_the_coroutines_that_wait_for_others) {
   async_run(m, receives(empty), {.stop = stop.get_token()});
   async_run(m, sends(full), {.stop = stop.get_token()});
   async_run(m, waits(unset), {.stop = stop.get_token()});
-  while (m.try_run().value_or(0) > 0) {
-  }
+  while (m.try_run().value_or(0) > 0) continue;
   std::string const text = dumped();
   for (char const* const part :
        {"waiting for mutex", "locks", "locks_through", "waiting for a value of a channel", "receives",
@@ -120,8 +118,7 @@ TEST(dump_pending, names_the_coroutines_that_wait_for_others) {
     EXPECT_TRUE(contains(text, part)) << part << " is not in\n" << text;
   EXPECT_LT(text.find("locks"), text.find("locks_through")) << text;
   stop.request_stop();
-  while (m.try_run().value_or(0) > 0) {
-  }
+  while (m.try_run().value_or(0) > 0) continue;
   EXPECT_FALSE(contains(dumped(), "waiting for")) << "what has ended is not listed";
 }
 
@@ -139,8 +136,7 @@ TEST(dump_pending, names_a_wait_that_another_thread_ends_only_until_then) {
     setting.join();
   }
   ended = true;
-  while (this_thread::multiplexer().try_run().value_or(0) > 0) {
-  }
+  while (this_thread::multiplexer().try_run().value_or(0) > 0) continue;
   looking.join();
   EXPECT_FALSE(contains(dumped(), "waiting for"));
 }

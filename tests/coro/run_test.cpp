@@ -190,8 +190,7 @@ TEST(run, within_a_coroutine_runs_the_others_meanwhile) {
   };
   unio::async_run(*m, other(others));
   EXPECT_EQ(unio::run(*m, outer(*m)), 11);
-  while (m->run().value_or(0) != 0) {
-  }
+  while (m->run().value_or(0) != 0) continue;
   EXPECT_EQ(others, 3);
 }
 
@@ -221,8 +220,7 @@ TEST(async_run, tells_its_handler_of_values_references_and_exceptions) {
   unio::async_run(*m, refers(text), takes_reference);
   unio::async_run(*m, refers(text)); // without a handler
   EXPECT_EQ(value, 0) << "it starts later";
-  while (m->run().value_or(0) != 0) {
-  }
+  while (m->run().value_or(0) != 0) continue;
   EXPECT_EQ(value, 8);
   EXPECT_EQ(caught, 9);
   EXPECT_TRUE(ended);
@@ -267,8 +265,7 @@ TEST(async_run, frees_the_task_before_its_handler_is_called) {
   auto handler = [&](unio::task_outcome<void> const&) { at_end = alive; };
   unio::async_run(*m, body(counted(alive)), handler);
   EXPECT_EQ(alive, 1);
-  while (m->run().value_or(0) != 0) {
-  }
+  while (m->run().value_or(0) != 0) continue;
   EXPECT_EQ(at_end, 0);
 }
 

@@ -18,8 +18,7 @@ static_assert(std::same_as<decltype(strand{std::declval<thread_pool&>().executor
                            strand<thread_pool::executor_type>>);
 
 void run_all(io_multiplexer& m) {
-  while (m.run().value() > 0) {
-  }
+  while (m.run().value() > 0) continue;
 }
 
 /// Counts without any lock, and notices when two are inside.

@@ -736,8 +736,7 @@ TEST(copy, ends_with_its_source) {
 
 void fill(unio::io_handle& h) {
   std::string const block(4096, '#');
-  while (h.try_write(block).has_value()) {
-  }
+  while (h.try_write(block).has_value()) continue;
 }
 std::string drain(unio::io_handle& h) {
   std::string all, room(65536, '\0');

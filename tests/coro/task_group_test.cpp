@@ -93,11 +93,9 @@ TEST(task_group, of_a_coroutine_that_is_destroyed_while_another_thread_stops_it)
                 co_await co_yield_now();
               }(stopped, waits),
               {.stop = source.get_token()});
-    while (m->try_run().value() != 0) {
-    }
+    while (m->try_run().value() != 0) continue;
     stopper.join();
-    while (m->try_run().value() != 0) {
-    }
+    while (m->try_run().value() != 0) continue;
   }
 }
 

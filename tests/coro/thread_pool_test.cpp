@@ -412,8 +412,7 @@ task<> tree(thread_pool& pool, population& p, int depth) {
   if (depth != 0) {
     for (int i = 0; i != 10; ++i) {
       int const now = p.now.fetch_add(1) + 1;
-      for (int most = p.most; most < now && !p.most.compare_exchange_weak(most, now);) {
-      }
+      for (int most = p.most; most < now && !p.most.compare_exchange_weak(most, now);) continue;
       unio::async_run(pool.executor(), tree(pool, p, depth - 1));
     }
   }

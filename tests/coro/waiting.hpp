@@ -54,8 +54,7 @@ class chain : unio::detail::end_listener {
 
 /// Runs what was posted to `m`, and what that posts.
 inline void run_posted(io_multiplexer& m) {
-  while (m.invoke_posted_items().value() > 0) {
-  }
+  while (m.invoke_posted_items().value() > 0) continue;
 }
 
 /// Runs `make(i)` on a multiplexer and a thread of its own each, until all have ended. The multiplexers end

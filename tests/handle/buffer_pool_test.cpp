@@ -331,8 +331,7 @@ TEST_P(receiving, many_tasks_share_few_buffers) {
     unio::async_run(*m, reads(p.first, pool, bytes));
     unio::async_run(*m, writes(p.second));
   }
-  while (m->run().value() != 0) {
-  }
+  while (m->run().value() != 0) continue;
   EXPECT_EQ(bytes, 100u * tasks);
   EXPECT_EQ(pool.lent(), 0u);
   EXPECT_GT(pool.waits(), 0u);

@@ -5,8 +5,6 @@
 #include "support/test.hpp"
 #include "sys/calls.hpp"
 
-#include <unio/directory_entry.hpp>
-
 namespace {
 
 static_assert(std::forward_iterator<unio::directory_entries::iterator>);

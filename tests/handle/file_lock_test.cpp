@@ -359,8 +359,7 @@ template <class Body> void on_each_driver(Body body) {
     file_lock held = theirs.lock_range(0, 10, exclusive).value();
     body(*m, ours, held);
     held = {};
-    while (m->try_run().value_or(0) > 0) {
-    }
+    while (m->try_run().value_or(0) > 0) continue;
     EXPECT_EQ(m->counters().started, m->counters().finished);
     EXPECT_TRUE(is_free(f)) << "a lock was left behind";
   }

@@ -1,6 +1,7 @@
 // foreign_handle.hpp: waiting for a descriptor that is somebody else's. The table of operations has its
 // styles; this has what is special: other kinds, numbers that are closed and come again, what stays as it is.
 
+#include "support/child.hpp"
 #include "support/coroutine.hpp"
 #include "support/operation_table.hpp"
 #include "support/posix.hpp"
@@ -114,15 +115,11 @@ TEST(foreign, locks_of_the_process_stay) {
   lock.l_type = F_WRLCK;
   ASSERT_EQ(::fcntl(file, F_SETLK, &lock), 0);
   EXPECT_EQ(foreign_handle::watch(file).error(), std::errc::operation_not_permitted); // always ready
-  pid_t const child = ::fork();
-  if (child == 0) {
+  test::expect_in_child([&] {
     struct flock other{};
     other.l_type = F_WRLCK;
-    ::_exit(::fcntl(file, F_SETLK, &other) == -1 ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return CHILD_MEETS(::fcntl(file, F_SETLK, &other) == -1);
+  });
 }
 
 // ---- kinds that unio has no handle for --------------------------------------------------------------------

@@ -245,8 +245,7 @@ TEST_P(registered_memory, is_used_for_what_was_received_into_it) {
     (void)m_->try_run_for(1ms);
   }
   ASSERT_TRUE(pair.second.shutdown(unio::socket_handle::side::send).has_value());
-  while (m_->run().value() != 0) {
-  }
+  while (m_->run().value() != 0) continue;
   EXPECT_EQ(directory.read("file"), sent);
   EXPECT_EQ(pool.lent(), 0u);
   // What the kernel chose of lies in other memory than what is taken: both are registered.

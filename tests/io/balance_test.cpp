@@ -130,8 +130,7 @@ bool are_served_by_both(io_multiplexer& m) {
     both = p.on(first.id()) >= of_a_wave && p.on(second.id()) >= of_a_wave;
     clients.clear();
   }
-  while (m.run().value() != 0) {
-  }
+  while (m.run().value() != 0) continue;
   return both;
 }
 

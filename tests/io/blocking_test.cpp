@@ -105,8 +105,7 @@ TEST_P(blocking, verbs_that_wait_for_others_all_drive) {
     { // write
       auto p = test::pipe_on(set);
       std::string const much(1 << 17, 'x');
-      while (p.writer.try_write(unio::const_buffer(much.data(), much.size())).has_value()) {
-      }
+      while (p.writer.try_write(unio::const_buffer(much.data(), much.size())).has_value()) continue;
       soon const drain(m, [&] { (void)test::take(p.reader, 1 << 16); });
       EXPECT_TRUE(p.writer.write(unio::const_buffer(much.data(), 1), at_most).has_value()) << "write";
     }

@@ -149,8 +149,7 @@ class fairness_in : public fairness {
         EXPECT_GE(all.fewest(), 20) << "they hardly moved";
         EXPECT_LE(all.most() - all.fewest(), 2) << "fewest: " << all.fewest();
       }
-      for (int turn = 0; turn != 100 && m_->try_run().value() != 0; ++turn) {
-      }
+      for (int turn = 0; turn != 100 && m_->try_run().value() != 0; ++turn) continue;
     }
   }
 };
@@ -208,8 +207,7 @@ TEST_P(fairness, of_many_that_are_always_ready_none_is_ahead_of_another_by_more_
     EXPECT_GT(std::ranges::min(counts), 0);
     stop = true;
     for (auto& p : pipes) p.writer = {};
-    while (m_->try_run().value() != 0) {
-    }
+    while (m_->try_run().value() != 0) continue;
   }
 }
 
@@ -251,8 +249,7 @@ TEST_P(fairness, those_that_are_asked_again_at_once_are_not_served_before_those_
     }
     EXPECT_GE(std::ranges::min(times), 4) << n << " connections";
     for (socket_handle& c : clients) c = {};
-    while (m_->try_run().value() != 0) {
-    }
+    while (m_->try_run().value() != 0) continue;
   }
 }
 
@@ -271,8 +268,7 @@ TEST_P(fairness, what_is_alone_completes_64_in_a_row) {
   EXPECT_GE(count, 20 * 32) << "each turn has to ask the kernel";
   stop = true;
   p.writer = {};
-  while (m_->try_run().value() != 0) {
-  }
+  while (m_->try_run().value() != 0) continue;
 }
 
 // ---- turns inside of turns, and without run() -------------------------------------------------------------
@@ -322,8 +318,7 @@ TEST_P(fairness, complete_io_alone_completes_64_in_a_row_again_and_again) {
   EXPECT_LE(calls, 200) << "each call completes one";
   stop = true;
   p.writer = {};
-  while (m_->try_run().value() != 0) {
-  }
+  while (m_->try_run().value() != 0) continue;
 }
 
 TEST_P(fairness, invoke_posted_items_runs_all_that_was_posted) {
@@ -409,8 +404,7 @@ TEST_P(fairness, turns_of_one_item_reach_posted_work_timers_and_io_alike) {
   EXPECT_GE(fired - fired_before, 40);
   r.stop = stop = true;
   p.writer = {};
-  while (m_->try_run().value() != 0) {
-  }
+  while (m_->try_run().value() != 0) continue;
 }
 
 } // namespace

@@ -67,8 +67,7 @@ TEST_P(on, completions_are_counted) {
   put(p.writer);
   int n = 0;
   auto const give_up = clock_type::now() + 10s;
-  while ((n = m_->complete_io().value()) < 0 && clock_type::now() < give_up) {
-  }
+  while ((n = m_->complete_io().value()) < 0 && clock_type::now() < give_up) continue;
   EXPECT_EQ(n, 1);
   EXPECT_EQ(op.values, 1);
   EXPECT_EQ(m_->complete_io().value(), 0);
@@ -167,8 +166,7 @@ TEST_P(on, a_bound_that_has_passed_allows_one_delivery_and_no_more) {
   watchdog const w;
   for (int expected = 1; expected <= 2; ++expected) {
     int n;
-    while ((n = m_->complete_io_within(clock_type::now() - 1ms).value()) < 0) {
-    }
+    while ((n = m_->complete_io_within(clock_type::now() - 1ms).value()) < 0) continue;
     EXPECT_EQ(n, 1);
     EXPECT_EQ(op.values + other.values, expected);
   }
@@ -718,8 +716,7 @@ TEST_P(shared, posted_work_is_taken_by_whoever_is_idle) {
   for (int i = 0; i < items; ++i) {
     ASSERT_TRUE(m_->post([&] {
       int const now = busy.fetch_add(1) + 1;
-      for (int most = most_busy.load(); most < now && !most_busy.compare_exchange_weak(most, now);) {
-      }
+      for (int most = most_busy.load(); most < now && !most_busy.compare_exchange_weak(most, now);) continue;
       std::this_thread::sleep_for(2ms);
       busy.fetch_sub(1);
       ran.fetch_add(1);
@@ -798,8 +795,7 @@ class runs_to_the_end {
  public:
   explicit runs_to_the_end(io_multiplexer& m)
       : thread_([&m] {
-          while (m.run().value() != 0) {
-          }
+          while (m.run().value() != 0) continue;
         }) {}
   ~runs_to_the_end() { thread_.join(); }
 
@@ -860,15 +856,13 @@ TEST_P(shared, says_zero_to_a_thread_that_is_about_to_sleep_when_the_last_operat
     std::latch is_started(2);
     std::thread other([&] {
       is_started.arrive_and_wait();
-      while (m_->run().value() != 0) {
-      }
+      while (m_->run().value() != 0) continue;
     });
     unio::timer_handle t(std::chrono::microseconds(round % 100), m_.get());
     watched op{unio::async_wait(t)};
     op.start();
     is_started.arrive_and_wait();
-    while (m_->run().value() != 0) {
-    }
+    while (m_->run().value() != 0) continue;
     other.join();
   }
 }
@@ -958,8 +952,7 @@ TEST_P(on, a_connection_says_where_in_its_life_it_is) {
   EXPECT_FALSE(op.completed() || op.finished());
   EXPECT_EQ(op.poll(), io_status::pending);
   put(p.writer);
-  while (op.poll() == io_status::pending) {
-  }
+  while (op.poll() == io_status::pending) continue;
   EXPECT_TRUE(op.started() && op.completed() && op.finished());
   EXPECT_FALSE(op.in_flight());
   op.cancel(); // of one that has finished: nothing

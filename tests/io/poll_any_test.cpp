@@ -9,33 +9,13 @@
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
 #include "support/receivers.hpp"
-
-#include <unio/link.hpp>
-#include <unio/poll_any.hpp>
-#include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
+#include "support/test.hpp"
 
 #include <unistd.h>
 
-#include <chrono>
-#include <cstddef>
-#include <span>
-#include <string>
-#include <thread>
-#include <vector>
-
 namespace {
 
-using namespace std::chrono_literals;
-using test::pipe_ends;
-using test::put;
-using test::started;
-using test::take;
-using unio::async_poll_any;
-using unio::condition;
-using unio::poll_entry;
-using unio::readiness_set;
+using namespace test;
 
 constexpr auto readable = readiness_set::readable;
 constexpr auto writable = readiness_set::writable;

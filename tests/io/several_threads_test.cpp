@@ -30,8 +30,7 @@ class several : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] unio::anonymous_pipe make_pipe() const { return test::pipe_on(m_.get()); }
   unio::timer_handle timer(unio::deadline d) { return unio::timer_handle(d, m_.get()); }
   void run_to_the_end() {
-    while (m_->run().value() != 0) {
-    }
+    while (m_->run().value() != 0) continue;
   }
   // Engines are made with the driver that the environment names then.
   test::environment_variable const driver_{"UNIO_DRIVER", GetParam().c_str()};
@@ -195,8 +194,7 @@ TEST_P(several, polling_runs_what_no_thread_runs_yet) {
   EXPECT_EQ(op.poll(), unio::io_status::pending);
   EXPECT_EQ(m_->run_by(), io_multiplexer::runner::this_thread);
   put(p.writer.native_handle());
-  while (op.poll() == unio::io_status::pending) {
-  }
+  while (op.poll() == unio::io_status::pending) continue;
   test::expect_ended_once(op);
 }
 
@@ -841,8 +839,7 @@ TEST_P(several, a_child_of_fork_does_its_own_while_operations_are_unclaimed) {
     return CHILD_MEETS(!tick.error);
   });
   unclaimed.cancel();
-  while (other->run().value() != 0) {
-  }
+  while (other->run().value() != 0) continue;
   EXPECT_TRUE(unclaimed.finished());
 }
 

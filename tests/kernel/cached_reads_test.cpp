@@ -6,20 +6,9 @@
 #include "support/drivers.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/test.hpp"
 
-#include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <deque>
-#include <string>
-#include <vector>
 
 namespace {
 

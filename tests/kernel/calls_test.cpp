@@ -7,7 +7,6 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
-#include <fcntl.h>
 #include <linux/io_uring.h>
 
 namespace {

@@ -6,22 +6,10 @@
 #include "support/failing_calls.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
-
-#include <unio/unio.hpp>
-
-#include <gtest/gtest.h>
+#include "support/test.hpp"
 
 #include <linux/aio_abi.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <deque>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace {
 

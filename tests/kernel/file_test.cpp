@@ -409,8 +409,7 @@ DRIVER_TEST(kernel_file, is_spliced_to_a_full_pipe_though_only_poll_asks_for_it)
   ASSERT_TRUE(f.file.write({unio::const_buffer(pattern(4096)), 0}).has_value());
   auto pipe = unio::pipe_handle::anonymous().value();
   std::string const much = pattern(1 << 16);
-  while (pipe.writer.try_write(unio::const_buffer(much)).has_value()) {
-  }
+  while (pipe.writer.try_write(unio::const_buffer(much)).has_value()) continue;
   f.file.set_multiplexer(&m);
   pipe.writer.set_multiplexer(&m);
   started splice{unio::async_splice(f.file, pipe.writer, {.bytes = 4096, .from_offset = 0})};

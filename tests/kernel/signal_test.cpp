@@ -67,8 +67,7 @@ void write_to_what_nobody_reads(unio::io_multiplexer& m) {
   auto pipe = unio::pipe_handle::anonymous().value();
   pipe.writer.set_multiplexer(&m);
   std::string const much = pattern(1 << 20);
-  while (pipe.writer.try_write(unio::const_buffer(much)).has_value()) {
-  }
+  while (pipe.writer.try_write(unio::const_buffer(much)).has_value()) continue;
   started write{unio::async_write(pipe.writer, unio::const_buffer(much))};
   submit_all(m);
   EXPECT_FALSE(write.ended());

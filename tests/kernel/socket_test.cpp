@@ -155,8 +155,7 @@ DRIVER_TEST(kernel_socket, reports_a_reset_once) {
     { // while it writes
       connection c = tcp_connection(with_own ? &m : nullptr);
       std::string const bytes = pattern(1 << 20);
-      while (c.socket.try_write(unio::const_buffer(bytes)).has_value()) {
-      }
+      while (c.socket.try_write(unio::const_buffer(bytes)).has_value()) continue;
       std::thread peer([&] {
         std::this_thread::sleep_for(2ms);
         c.peer.reset_connection();

@@ -125,8 +125,7 @@ report check(std::initializer_list<other> others, int preemptions, void (*mutant
       s->post(1);
       s->post(2);
       s->post(3);
-      while (s->run_one(without_looking)) {
-      }
+      while (s->run_one(without_looking)) continue;
     });
     for (other const& o : others) w.thread([=] { o(*s); });
     w.at_end([s, &w] {

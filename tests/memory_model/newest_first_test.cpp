@@ -144,8 +144,7 @@ program with(std::function<void(shared&)> other, std::function<void(shared&)> th
       s->spawned.push(s->items[1]);
       s->take_newest();
       s->spawned.push(s->items[2]);
-      while (s->take_newest()) {
-      }
+      while (s->take_newest()) continue;
     });
     w.thread([=] { other(*s); });
     if (third != nullptr) w.thread([=] { third(*s); });

@@ -137,8 +137,7 @@ TEST(connect_to, can_be_polled) {
   std::optional<result<socket_handle>> got;
   auto op = unio::connect(unio::async_connect_to(h.at("here.test"), 60s, {.names = &h.names}), keeper{&got});
   op.start();
-  while (op.poll() == unio::io_status::pending) {
-  }
+  while (op.poll() == unio::io_status::pending) continue;
   EXPECT_TRUE(got->has_value());
 }
 

@@ -220,8 +220,7 @@ template <class Ends> struct send_batch : fixture {
   void make_ready() {}
   void again() {
     char memory[16];
-    while (::recv(ends.source.native_handle(), memory, sizeof memory, MSG_DONTWAIT) >= 0) {
-    }
+    while (::recv(ends.source.native_handle(), memory, sizeof memory, MSG_DONTWAIT) >= 0) continue;
     for (unio::datagram_to_send& d : batch) d.sent = 0;
   }
   ending brought(sender::result_type r) {

@@ -57,8 +57,7 @@ template <unio::delivery How, int Number> struct wait_for_signal : fixture {
   wait_for_signal(io_multiplexer* m, script) { signals.set_multiplexer(m); }
   // What was sent to this thread and nobody has taken must not come to the next cell.
   ~wait_for_signal() {
-    while (signals.try_wait().has_value()) {
-    }
+    while (signals.try_wait().has_value()) continue;
   }
   UNIO_SPELLINGS(async_wait_signal, signals, wait)
   void make_ready() {

@@ -321,8 +321,7 @@ int waits_for_ever() {
 int holds_back() {
   (void)::signal(SIGPROF, SIG_IGN);
   (void)::signal(SIGALRM, SIG_IGN);
-  for (volatile unsigned i = 0;; i = i + 1) {
-  }
+  for (volatile unsigned i = 0;; i = i + 1) continue;
 }
 
 int prints_for_ever() {

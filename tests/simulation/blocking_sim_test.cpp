@@ -14,11 +14,11 @@ SEEDED_TEST(simulated_blocking, read_is_ended_by_a_timer_of_the_threads_own_mult
   unio::anonymous_pipe p = s.pipe();
   p.reader.set_multiplexer(nullptr);
   unio::timer_handle t(1h);
-  auto write = unio::connect(
-      unio::async_wait(t), calls{[&] {
-        while (p.writer.try_write(unio::const_buffer("x", 1)).error() == condition::would_block) {
-        }
-      }});
+  auto write =
+      unio::connect(unio::async_wait(t), calls{[&] {
+                      while (p.writer.try_write(unio::const_buffer("x", 1)).error() == condition::would_block)
+                        continue;
+                    }});
   auto const begin = unio::now();
   write.start();
   char memory[4];

@@ -1,25 +1,11 @@
 // Cancellation, deadlines and destruction, in every order that the simulation knows.
 
 #include "support.hpp"
-
-#include <cerrno>
-#include <chrono>
-#include <deque>
-#include <memory>
-#include <optional>
-#include <set>
-#include <vector>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::async_accept;
-using unio::async_read;
-using unio::async_wait;
-using unio::async_write;
-using unio::condition;
-using unio::deadline;
 
 // What is still in a pipe whose writer is `writer`, read to the end.
 std::size_t drain(simulation& s, unio::io_handle& reader, unio::io_handle& writer) {

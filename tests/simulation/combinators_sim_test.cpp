@@ -2,21 +2,11 @@
 // whenever, no byte is lost, every child ends once, and nothing stays open.
 
 #include "support.hpp"
-
-#include <unio/run.hpp>
-#include <unio/task_group.hpp>
-#include <unio/when.hpp>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <vector>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using namespace unio;
 
 constexpr std::size_t pipes = 4;
 

@@ -28,8 +28,7 @@ template <class Done> bool run_until(simulation& s, Done done) {
 
 /// Everything that was started has ended, and nothing is left behind. After the handles are closed.
 inline void expect_at_rest(simulation& s) {
-  for (int turns = 0; turns != 64 && s.multiplexer().try_run().value_or(0) != 0; ++turns) {
-  }
+  for (int turns = 0; turns != 64 && s.multiplexer().try_run().value_or(0) != 0; ++turns) continue;
   unio::counters const c = s.multiplexer().counters();
   EXPECT_EQ(c.started, c.finished);
   EXPECT_EQ(s.multiplexer().complete_io().value_or(-2), 0) << "something is in flight";

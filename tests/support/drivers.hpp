@@ -88,8 +88,7 @@ class nothing_pending_on_each_driver : public on_each_driver {
  protected:
   void TearDown() override {
     if (m_ == nullptr) return;
-    while (m_->try_run().value_or(0) > 0) {
-    }
+    while (m_->try_run().value_or(0) > 0) continue;
     EXPECT_EQ(m_->counters().started, m_->counters().finished) << "something is left";
   }
   template <class Reached> void drive(Reached reached) {

@@ -241,8 +241,7 @@ struct connected_task {
     }
     auto op = unio::connect(async_task<result<int>>(job()), receiver{&told});
     op.start();
-    while (op.poll() != io_status::completed) {
-    }
+    while (op.poll() != io_status::completed) continue;
     return told.value_or(0) == 1;
   }
 };
@@ -453,8 +452,7 @@ struct accepts {
   }
   bool play() {
     // A failure may leave a connection in the queue.
-    while (listener.try_accept().has_value()) {
-    }
+    while (listener.try_accept().has_value()) continue;
     auto const both = [](accepts& self) -> task<bool> {
       auto const all = co_await timeout(soon, when_all(self.serves(), self.asks()));
       co_return all.has_value() && std::get<1>(*all) == 2;
@@ -468,8 +466,7 @@ struct races_connections {
   endpoint to[3] = {listening().local_endpoint().value(), listening().local_endpoint().value(),
                     listener.local_endpoint().value()};
   bool play() {
-    while (listener.try_accept().has_value()) {
-    }
+    while (listener.try_accept().has_value()) continue;
     std::vector<connect_attempt> attempts;
     std::string why;
     auto const all = run(co_connect_any(to, soon, {.attempts = &attempts, .why = &why}));
@@ -632,8 +629,7 @@ struct resolves_as_an_operation : asked_by_name {
     bool found = false;
     auto op = unio::connect(async_resolve(names, "here.test", 80, soon), receiver{&found});
     op.start();
-    while (op.poll() != io_status::completed) {
-    }
+    while (op.poll() != io_status::completed) continue;
     return found;
   }
 };
@@ -648,8 +644,7 @@ struct resolves_by_the_c_library {
 struct connects_by_name : asked_by_name {
   listening_socket_handle listener = listening();
   bool play() {
-    while (listener.try_accept().has_value()) {
-    }
+    while (listener.try_accept().has_value()) continue;
     std::string why;
     std::string const port = std::to_string(listener.local_endpoint().value().port());
     auto const s = run(co_connect_to("h.test:" + port, soon, {.names = &names, .why = &why}));

@@ -113,8 +113,7 @@ int turns(std::size_t n) {
     if (round != 0) break;
     for (int i = 0; i < 40; ++i) (void)m.try_run();
     for (one& o : all) (void)o.event.signal();
-    while (m.run().value_or(0) != 0) {
-    }
+    while (m.run().value_or(0) != 0) continue;
   }
   std::uint64_t const before = m.counters().turns;
   mark("submit");

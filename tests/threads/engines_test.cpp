@@ -21,8 +21,7 @@ using namespace threads_tests;
 // ---- the end of what is pending ----
 
 void run_all(unio::io_multiplexer& m) {
-  while (m.run().value_or(0) != 0) {
-  }
+  while (m.run().value_or(0) != 0) continue;
 }
 
 // Those that sleep look up only for a while, and not at all when the last ends.

@@ -95,8 +95,7 @@ TEST(foreign_reactor, what_another_thread_adds_is_reported) {
     b.ring(); // it is ready when it is added
     std::thread runner([&] {
       unio::foreign_event event{};
-      while (run(r, event) == 0) {
-      }
+      while (run(r, event) == 0) continue;
       require(event.watch == &b && (event.what & unio::foreign::readable) != 0, "of the bell");
     });
     require(!r.add(b, b.fd, unio::foreign::readable), "add");
@@ -113,8 +112,7 @@ TEST(foreign_reactor, what_another_thread_arms_is_reported) {
     require(!r.add(b, b.fd, unio::foreign::readable), "add");
     std::thread runner([&] {
       unio::foreign_event event{};
-      while (run(r, event) == 0 || (event.what & unio::foreign::writable) == 0) {
-      }
+      while (run(r, event) == 0 || (event.what & unio::foreign::writable) == 0) continue;
     });
     require(!r.arm(b, unio::foreign::writable), "arm");
     runner.join();

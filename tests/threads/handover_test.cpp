@@ -344,8 +344,7 @@ struct stream : connection {
   }
   void write() {
     std::byte const byte = static_cast<std::byte>(sent++);
-    while (!ends.second.write(unio::const_buffer(&byte, 1)).has_value()) {
-    }
+    while (!ends.second.write(unio::const_buffer(&byte, 1)).has_value()) continue;
   }
   int wanted;
   std::atomic<int> received{0};

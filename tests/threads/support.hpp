@@ -56,8 +56,7 @@ inline unio::const_buffer one_byte() noexcept {
 }
 
 inline void write_one_byte(unio::socket_handle& to) {
-  while (!to.write(one_byte()).has_value()) {
-  }
+  while (!to.write(one_byte()).has_value()) continue;
 }
 
 enum class system_kind { epoll, simulated };

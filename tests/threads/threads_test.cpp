@@ -194,8 +194,7 @@ TEST(simulated_threads, tell_a_hang_a_livelock_and_an_exception_apart) {
   expect_end(run_end::hang, 1, [] { std::this_thread::sleep_for(24h); });
   exploration const e = explore({.seeds = 1, .max_steps = 1000}, [] {
     std::atomic<bool> volatile flag{false}; // or the compiler does without it
-    while (!flag) {
-    }
+    while (!flag) continue;
   });
   EXPECT_EQ(e.end, run_end::livelock) << e.report;
   exploration const thrown = expect_end(run_end::exception, 1, [] { throw std::runtime_error("a reason"); });

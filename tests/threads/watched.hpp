@@ -75,8 +75,7 @@ using plain = reading<unio::async_read>;
 using shareable = reading<unio::atomic_async_read>;
 
 inline void run_to_the_end(io_multiplexer& m) {
-  while (m.run().value() != 0) {
-  }
+  while (m.run().value() != 0) continue;
 }
 
 /// A thread that runs `m`, has started what `start` starts, and ends.
