@@ -2,6 +2,7 @@
 // late, lost, cut, wrong and forged; names that need no query; stopped at any point.
 
 #include "net/files.hpp"
+#include "support/child.hpp"
 #include "support/kernel.hpp"
 #include "support/posix.hpp"
 #include "support/receivers.hpp"
@@ -49,18 +50,21 @@ dns_handler lost(unsigned type, dns_handler f) {
   return [=](dns_query const& q) { return q.type == type ? std::vector<dns_answer>() : f(q); };
 }
 
-TEST(resolver, finds_the_addresses_of_both_families) {
+struct resolver_ : ::testing::Test {
   name_files files;
-  name_server server(example());
+};
+struct example_resolver_ : resolver_ {
+  name_server server{example()};
+};
+
+TEST_F(example_resolver_, finds_the_addresses_of_both_families) {
   resolver names(files.options(server.at()));
   EXPECT_EQ(texts(names.resolve("both.test", 443, 10s)), (strings{"192.0.2.1:443", "[2001:db8::1]:443"}));
   EXPECT_EQ(texts(names.resolve("FOUR.Test", 80, 10s)), strings{"192.0.2.4:80"});
   EXPECT_EQ(texts(names.resolve("six.test", 80, 10s)), strings{"[2001:db8::6]:80"});
 }
 
-TEST(resolver, finds_the_addresses_of_one_family_if_asked_for) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, finds_the_addresses_of_one_family_if_asked_for) {
   resolver names(files.options(server.at()));
   EXPECT_EQ(texts(names.resolve("both.test", 1, 10s, {.family = address_family::ipv6})),
             strings{"[2001:db8::1]:1"});
@@ -69,8 +73,7 @@ TEST(resolver, finds_the_addresses_of_one_family_if_asked_for) {
   EXPECT_EQ(server.asked(), (strings{"both.test 28", "four.test 28"}));
 }
 
-TEST(resolver, tells_apart_why_there_is_no_address) {
-  name_files files;
+TEST_F(resolver_, tells_apart_why_there_is_no_address) {
   zone const z = example();
   name_server server([&](dns_query const& q) -> std::vector<dns_answer> {
     if (q.name == "broken.test") return {{answer_to(q, {}, server_failure)}};
@@ -104,8 +107,7 @@ TEST(resolver, has_a_text_for_each_reason) {
   EXPECT_EQ(unio::resolve_category().message(77), "error 77 of resolving");
 }
 
-TEST(resolver, does_not_wait_for_a_family_whose_answer_is_late_or_lost) {
-  name_files files;
+TEST_F(resolver_, does_not_wait_for_a_family_whose_answer_is_late_or_lost) {
   for (unsigned const type : {a, aaaa}) {
     name_server late(after(5s, type, example()));
     name_server losing(lost(type, example()));
@@ -117,16 +119,14 @@ TEST(resolver, does_not_wait_for_a_family_whose_answer_is_late_or_lost) {
   }
 }
 
-TEST(resolver, waits_for_the_other_family_as_long_as_it_is_told) {
-  name_files files;
+TEST_F(resolver_, waits_for_the_other_family_as_long_as_it_is_told) {
   name_server late(after(50ms, aaaa, example()));
   resolver names(files.options(late.at()));
   EXPECT_EQ(texts(names.resolve("both.test", 1, 60s, {.family_delay = 30s})),
             (strings{"192.0.2.1:1", "[2001:db8::1]:1"}));
 }
 
-TEST(resolver, asks_again_when_an_answer_is_lost) {
-  name_files files;
+TEST_F(resolver_, asks_again_when_an_answer_is_lost) {
   std::atomic<int> n = 0;
   zone const z = example();
   name_server server([&](dns_query const& q) { return n++ < 2 ? std::vector<dns_answer>() : z(q); });
@@ -137,8 +137,7 @@ TEST(resolver, asks_again_when_an_answer_is_lost) {
   EXPECT_EQ(texts(names.resolve("four.test", 1, 60s)), strings{"192.0.2.4:1"});
 }
 
-TEST(resolver, says_that_nobody_answers_or_that_the_time_is_over) {
-  name_files files;
+TEST_F(resolver_, says_that_nobody_answers_or_that_the_time_is_over) {
   name_server silent([](dns_query const&) { return std::vector<dns_answer>(); });
   resolver_options o = files.options(silent.at());
   o.timeout = 10ms;
@@ -152,8 +151,7 @@ TEST(resolver, says_that_nobody_answers_or_that_the_time_is_over) {
   EXPECT_EQ(patient.resolve("four.test", 1, unio::deadline::zero()).error(), condition::would_block);
 }
 
-TEST(resolver, goes_on_to_the_next_server) {
-  name_files files;
+TEST_F(resolver_, goes_on_to_the_next_server) {
   name_server good(example());
   name_server broken(
       [](dns_query const& q) -> std::vector<dns_answer> { return {{answer_to(q, {}, server_failure)}}; });
@@ -168,8 +166,7 @@ TEST(resolver, goes_on_to_the_next_server) {
   EXPECT_EQ(texts(names.resolve("both.test", 1, 60s)), (strings{"192.0.2.1:1", "[2001:db8::1]:1"}));
 }
 
-TEST(resolver, asks_by_tcp_what_was_truncated) {
-  name_files files;
+TEST_F(resolver_, asks_by_tcp_what_was_truncated) {
   zone z;
   for (int i = 1; i != 200; ++i) z.add("many.test", a_record("192.0.2." + std::to_string(i)));
   name_server server([&](dns_query const& q) -> std::vector<dns_answer> {
@@ -184,8 +181,7 @@ TEST(resolver, asks_by_tcp_what_was_truncated) {
   EXPECT_EQ(other.resolve("many.test", 1, 60s).value().size(), 199u);
 }
 
-TEST(resolver, asks_by_tcp_although_the_other_answer_is_lost) {
-  name_files files;
+TEST_F(resolver_, asks_by_tcp_although_the_other_answer_is_lost) {
   zone const z = example();
   name_server server([&](dns_query const& q) -> std::vector<dns_answer> {
     if (q.type == aaaa) return {};
@@ -198,9 +194,7 @@ TEST(resolver, asks_by_tcp_although_the_other_answer_is_lost) {
   EXPECT_EQ(texts(names.resolve("both.test", 1, 60s, {.family_delay = 1ms})), strings{"192.0.2.1:1"});
 }
 
-TEST(resolver, can_ask_by_tcp_only) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, can_ask_by_tcp_only) {
   resolver_options o = files.options(server.at());
   o.use_tcp = true;
   resolver names(o);
@@ -208,8 +202,7 @@ TEST(resolver, can_ask_by_tcp_only) {
   for (std::string const& q : server.asked()) EXPECT_TRUE(q.ends_with(" tcp")) << q;
 }
 
-TEST(resolver, goes_on_when_a_server_ends_a_tcp_connection) {
-  name_files files;
+TEST_F(resolver_, goes_on_when_a_server_ends_a_tcp_connection) {
   name_server hangs_up([](dns_query const& q) -> std::vector<dns_answer> {
     if (q.by_tcp) return {{dns_bytes()}};
     return {{truncated_answer_to(q)}};
@@ -224,8 +217,7 @@ TEST(resolver, goes_on_when_a_server_ends_a_tcp_connection) {
   EXPECT_EQ(texts(both.resolve("four.test", 1, 60s)), strings{"192.0.2.4:1"});
 }
 
-TEST(resolver, ignores_what_is_no_answer_to_its_question) {
-  name_files files;
+TEST_F(resolver_, ignores_what_is_no_answer_to_its_question) {
   zone const z = example();
   name_server server([&](dns_query const& q) -> std::vector<dns_answer> {
     dns_query other = q;
@@ -243,8 +235,7 @@ TEST(resolver, ignores_what_is_no_answer_to_its_question) {
   EXPECT_EQ(texts(names.resolve("four.test", 1, 60s)), strings{"192.0.2.4:1"});
 }
 
-TEST(resolver, survives_an_answer_cut_at_any_byte) {
-  name_files files;
+TEST_F(resolver_, survives_an_answer_cut_at_any_byte) {
   std::atomic<std::size_t> length = 0;
   zone const z = example();
   name_server server([&](dns_query const& q) -> std::vector<dns_answer> {
@@ -278,8 +269,7 @@ TEST(resolver, survives_an_answer_cut_at_any_byte) {
             strings{"192.0.2.4:1"});
 }
 
-TEST(resolver, asks_without_the_extension_where_a_server_does_not_know_it) {
-  name_files files;
+TEST_F(resolver_, asks_without_the_extension_where_a_server_does_not_know_it) {
   zone const z = example();
   name_server server([&](dns_query const& q) -> std::vector<dns_answer> {
     if (q.extended) return {{answer_to(q, {}, form_error)}};
@@ -289,8 +279,7 @@ TEST(resolver, asks_without_the_extension_where_a_server_does_not_know_it) {
   EXPECT_EQ(texts(names.resolve("both.test", 1, 60s)), (strings{"192.0.2.1:1", "[2001:db8::1]:1"}));
 }
 
-TEST(resolver, follows_other_names_within_an_answer) {
-  name_files files;
+TEST_F(resolver_, follows_other_names_within_an_answer) {
   name_server server([](dns_query const& q) -> std::vector<dns_answer> {
     if (q.type != a) return {{answer_to(q, {name_record(cname, "real.test")})}};
     dns_record address = a_record("192.0.2.77");
@@ -301,8 +290,7 @@ TEST(resolver, follows_other_names_within_an_answer) {
   EXPECT_EQ(texts(names.resolve("alias.test", 1, 60s)), strings{"192.0.2.77:1"});
 }
 
-TEST(resolver, does_not_take_a_referral_for_an_answer) {
-  name_files files;
+TEST_F(resolver_, does_not_take_a_referral_for_an_answer) {
   name_server lame([](dns_query const& q) -> std::vector<dns_answer> {
     auto answer = answer_to(q, {});
     answer[3] = std::byte{0}; // neither authoritative nor recursive
@@ -316,9 +304,7 @@ TEST(resolver, does_not_take_a_referral_for_an_answer) {
 
 // ── names ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-TEST(resolver, tries_the_search_list_as_ndots_says) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, tries_the_search_list_as_ndots_says) {
   resolver_options o = files.options(server.at());
   o.search = {"wrong.test", "corp.test"};
   resolver names(o);
@@ -326,9 +312,7 @@ TEST(resolver, tries_the_search_list_as_ndots_says) {
   EXPECT_EQ(server.asked(), (strings{"host.wrong.test 1", "host.corp.test 1"}));
 }
 
-TEST(resolver, tries_a_name_with_dots_as_it_is_first) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, tries_a_name_with_dots_as_it_is_first) {
   resolver_options o = files.options(server.at());
   o.search = {"test"};
   resolver names(o);
@@ -337,9 +321,7 @@ TEST(resolver, tries_a_name_with_dots_as_it_is_first) {
   EXPECT_EQ(server.asked(), (strings{"host.corp 1", "host.corp.test 1"}));
 }
 
-TEST(resolver, leaves_the_search_list_alone_for_a_name_with_a_final_dot) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, leaves_the_search_list_alone_for_a_name_with_a_final_dot) {
   resolver_options o = files.options(server.at());
   o.search = {"corp.test"};
   resolver names(o);
@@ -349,8 +331,7 @@ TEST(resolver, leaves_the_search_list_alone_for_a_name_with_a_final_dot) {
   EXPECT_EQ(texts(names.resolve("four.test.", 1, 60s)), strings{"192.0.2.4:1"});
 }
 
-TEST(resolver, says_what_a_server_met_although_another_name_does_not_exist) {
-  name_files files;
+TEST_F(resolver_, says_what_a_server_met_although_another_name_does_not_exist) {
   name_server server([](dns_query const& q) -> std::vector<dns_answer> {
     return {{answer_to(q, {}, q.name == "x.one.test" ? server_failure : nx_domain)}};
   });
@@ -361,9 +342,7 @@ TEST(resolver, says_what_a_server_met_although_another_name_does_not_exist) {
   EXPECT_EQ(names.resolve("x", 1, 60s).error(), resolve_error::server_failed);
 }
 
-TEST(resolver, asks_nobody_for_an_address) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, asks_nobody_for_an_address) {
   resolver names(files.options(server.at()));
   EXPECT_EQ(texts(names.resolve("127.0.0.1", 80)), strings{"127.0.0.1:80"});
   EXPECT_EQ(texts(names.resolve("::1", 80)), strings{"[::1]:80"});
@@ -374,9 +353,7 @@ TEST(resolver, asks_nobody_for_an_address) {
   EXPECT_TRUE(server.asked().empty());
 }
 
-TEST(resolver, takes_a_number_for_an_address_as_the_c_library_does) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, takes_a_number_for_an_address_as_the_c_library_does) {
   resolver names(files.options(server.at()));
   for (char const* const text :
        {"10.1", "10.1.2", "0x0a000001", "0XA.0x1", "167772161", "012.0.0.1", "0", "1.2.3.4", "0xfacade"}) {
@@ -406,8 +383,7 @@ std::string many_lines() {
   return text + "192.0.2.1 last.test\n";
 }
 
-TEST(resolver, lets_others_run_while_it_reads_a_large_hosts_file) {
-  name_files files;
+TEST_F(resolver_, lets_others_run_while_it_reads_a_large_hosts_file) {
   files.write("hosts", many_lines());
   resolver names(files.options(endpoint::ipv4_loopback(9)));
   auto const both = [](resolver& r) -> task<int> {
@@ -431,8 +407,7 @@ TEST(resolver, lets_others_run_while_it_reads_a_large_hosts_file) {
   EXPECT_GE(unio::run(both(names)), 50);
 }
 
-TEST(resolver, reads_its_files_once_for_look_ups_that_begin_together) {
-  name_files files;
+TEST_F(resolver_, reads_its_files_once_for_look_ups_that_begin_together) {
   files.write("hosts", many_lines());
   resolver names(files.options(endpoint::ipv4_loopback(9)));
   int found = 0;
@@ -452,8 +427,7 @@ TEST(resolver, reads_its_files_once_for_look_ups_that_begin_together) {
   while (found != 21) (void)unio::this_thread::multiplexer().run();
 }
 
-TEST(resolver, goes_on_reading_where_a_look_up_whose_time_was_over_has_left_off) {
-  name_files files;
+TEST_F(resolver_, goes_on_reading_where_a_look_up_whose_time_was_over_has_left_off) {
   files.write("hosts", many_lines());
   resolver names(files.options(endpoint::ipv4_loopback(9)));
   std::vector<std::string> said;
@@ -473,9 +447,7 @@ TEST(resolver, goes_on_reading_where_a_look_up_whose_time_was_over_has_left_off)
   EXPECT_EQ(texts(other.resolve("last.test", 1, unio::deadline::zero())), strings{"192.0.2.1:1"});
 }
 
-TEST(resolver, knows_localhost_itself) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, knows_localhost_itself) {
   resolver names(files.options(server.at()));
   for (char const* const name : {"localhost", "LocalHost.", "app.localhost"})
     EXPECT_EQ(texts(names.resolve(name, 80)), (strings{"127.0.0.1:80", "[::1]:80"})) << name;
@@ -484,9 +456,7 @@ TEST(resolver, knows_localhost_itself) {
   EXPECT_TRUE(server.asked().empty());
 }
 
-TEST(resolver, refuses_what_cannot_be_a_name) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, refuses_what_cannot_be_a_name) {
   resolver names(files.options(server.at()));
   std::string const label(63, 'a');
   std::string const longest = label + "." + label + "." + label + "." + std::string(61, 'a');
@@ -504,9 +474,7 @@ TEST(resolver, refuses_what_cannot_be_a_name) {
   EXPECT_EQ(server.asked().size(), before);
 }
 
-TEST(resolver, reads_the_hosts_file_and_reads_it_again) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, reads_the_hosts_file_and_reads_it_again) {
   resolver names(files.options(server.at()));
   files.write("hosts", "192.0.2.50 printer Printer.corp # a comment\n2001:db8::50 printer\n");
   EXPECT_EQ(texts(names.resolve("PRINTER", 9, 60s)), (strings{"192.0.2.50:9", "[2001:db8::50]:9"}));
@@ -517,9 +485,7 @@ TEST(resolver, reads_the_hosts_file_and_reads_it_again) {
   EXPECT_EQ(texts(names.resolve("localhost", 9, 60s)), strings{"192.0.2.4:9"});
 }
 
-TEST(resolver, looks_at_files_no_more_often_than_it_is_told) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, looks_at_files_no_more_often_than_it_is_told) {
   resolver_options o = files.options(server.at());
   for (std::chrono::milliseconds const span :
        {std::chrono::milliseconds(1h), std::chrono::milliseconds::max()}) {
@@ -534,8 +500,7 @@ TEST(resolver, looks_at_files_no_more_often_than_it_is_told) {
 
 // ── other records ──────────────────────────────────────────────────────────────────────────────────────────
 
-TEST(resolver, finds_the_names_of_an_address) {
-  name_files files;
+TEST_F(resolver_, finds_the_names_of_an_address) {
   zone z;
   z.add("1.2.0.192.in-addr.arpa", name_record(ptr, "one.test"));
   z.add("1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa",
@@ -558,8 +523,7 @@ TEST(resolver, finds_the_names_of_an_address) {
   EXPECT_EQ(names.names_of(endpoint::unix_path("/x").value()).error(), resolve_error::invalid_name);
 }
 
-TEST(resolver, finds_the_hosts_of_a_service) {
-  name_files files;
+TEST_F(resolver_, finds_the_hosts_of_a_service) {
   zone z;
   z.add("_imaps._tcp.test", srv_record(20, 0, 993, "backup.test"))
       .add("_imaps._tcp.test", srv_record(10, 1, 993, "light.test"))
@@ -578,8 +542,7 @@ TEST(resolver, finds_the_hosts_of_a_service) {
   EXPECT_EQ(names.services("_other._tcp.test", 60s).error(), resolve_error::no_such_name);
 }
 
-TEST(resolver, finds_the_texts_of_a_name) {
-  name_files files;
+TEST_F(resolver_, finds_the_texts_of_a_name) {
   zone z;
   z.add("txt.test", txt_record({"one ", "piece"})).add("txt.test", txt_record({std::string("\0\xff", 2)}));
   name_server server(z);
@@ -598,9 +561,7 @@ struct keeper {
   static void set_done() noexcept {}
 };
 
-TEST(resolver, finds_the_same_in_every_style) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, finds_the_same_in_every_style) {
   resolver names(files.options(server.at()));
   strings const wanted = {"192.0.2.1:1", "[2001:db8::1]:1"};
   EXPECT_EQ(texts(names.resolve("both.test", 1, 60s)), wanted);
@@ -611,14 +572,12 @@ TEST(resolver, finds_the_same_in_every_style) {
   std::optional<io_result<endpoint_list>> got;
   auto op = unio::connect(unio::async_resolve(names, "both.test", 1, 60s), keeper{&got});
   op.start();
-  while (op.poll() == unio::io_status::pending) {
-  }
+  while (op.poll() == unio::io_status::pending) continue;
   ASSERT_TRUE(got.has_value());
   EXPECT_EQ(texts(*got), wanted);
 }
 
-TEST(resolver, ends_when_it_is_asked_to_stop) {
-  name_files files;
+TEST_F(resolver_, ends_when_it_is_asked_to_stop) {
   name_server silent([](dns_query const&) { return std::vector<dns_answer>(); });
   resolver names(files.options(silent.at()));
   auto const r = unio::run([](resolver& n) -> task<io_result<endpoint_list>> {
@@ -630,14 +589,12 @@ TEST(resolver, ends_when_it_is_asked_to_stop) {
   op.start();
   for (int i = 0; i != 5; ++i) EXPECT_EQ(op.poll(), unio::io_status::pending);
   op.cancel();
-  while (op.poll() == unio::io_status::pending) {
-  }
+  while (op.poll() == unio::io_status::pending) continue;
   EXPECT_EQ(got->error(), condition::canceled);
   auto destroyed = unio::connect(unio::async_resolve(names, "four.test", 1), ignore());
 }
 
-TEST(resolver, may_be_destroyed_with_queries_under_way) {
-  name_files files;
+TEST_F(resolver_, may_be_destroyed_with_queries_under_way) {
   name_server silent([](dns_query const&) { return std::vector<dns_answer>(); });
   auto names = std::make_unique<resolver>(files.options(silent.at()));
   std::vector<std::error_code> ends;
@@ -651,9 +608,7 @@ TEST(resolver, may_be_destroyed_with_queries_under_way) {
   for (std::error_code const& e : ends) EXPECT_EQ(e, condition::canceled);
 }
 
-TEST(resolver, may_be_destroyed_before_a_look_up_begins) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, may_be_destroyed_before_a_look_up_begins) {
   auto names = std::make_unique<resolver>(files.options(server.at()));
   auto call = names->co_resolve("four.test", 1);
   names.reset();
@@ -661,9 +616,7 @@ TEST(resolver, may_be_destroyed_before_a_look_up_begins) {
   EXPECT_TRUE(server.asked().empty());
 }
 
-TEST(resolver, is_used_by_many_threads_at_once) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, is_used_by_many_threads_at_once) {
   files.write("hosts", "192.0.2.50 printer\n");
   resolver names(files.options(server.at()));
   std::vector<std::thread> threads;
@@ -677,9 +630,7 @@ TEST(resolver, is_used_by_many_threads_at_once) {
   for (std::thread& t : threads) t.join();
 }
 
-TEST(resolver, runs_many_look_ups_at_once_on_a_pool) {
-  name_files files;
-  name_server server(example());
+TEST_F(example_resolver_, runs_many_look_ups_at_once_on_a_pool) {
   resolver names(files.options(server.at()));
   unio::thread_pool pool(2);
   auto const found = unio::sync_wait(pool.executor(), [](resolver& n) -> task<int> {
@@ -693,29 +644,21 @@ TEST(resolver, runs_many_look_ups_at_once_on_a_pool) {
   EXPECT_EQ(found, 100);
 }
 
-TEST(resolver, can_be_used_by_a_forked_child) {
+TEST_F(example_resolver_, can_be_used_by_a_forked_child) {
   if (test::under_thread_sanitizer)
     GTEST_SKIP() << "ThreadSanitizer lets no child of several threads start one";
-  name_files files;
-  name_server server(example());
   resolver names(files.options(server.at()));
   EXPECT_TRUE(names.resolve("four.test", 1, 60s).has_value());
-  pid_t const child = ::fork();
-  if (child == 0) {
+  test::expect_in_child([&] {
     auto m = unio::io_multiplexer::best_available(1);
-    if (!m.has_value()) ::_exit(2);
-    bool const found = unio::run(**m, names.co_resolve("four.test", 1, 60s)).has_value();
-    ::_exit(found ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    CHILD_EXPECTS(m.has_value());
+    return CHILD_MEETS(unio::run(**m, names.co_resolve("four.test", 1, 60s)).has_value());
+  });
 }
 
-TEST(resolver, reads_its_files_anew_in_a_child_whose_parent_has_half_read_them) {
+TEST_F(resolver_, reads_its_files_anew_in_a_child_whose_parent_has_half_read_them) {
   if (test::under_thread_sanitizer)
     GTEST_SKIP() << "ThreadSanitizer lets no child of several threads start one";
-  name_files files;
   files.write("hosts", many_lines());
   resolver names(files.options(endpoint::ipv4_loopback(9)));
   auto const forks = [](resolver& r) -> task<pid_t> {

@@ -5,8 +5,6 @@
 #include "support/calls.hpp"
 #include "support/test.hpp"
 
-#include <fcntl.h>
-
 namespace {
 
 using namespace test;

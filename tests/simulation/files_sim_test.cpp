@@ -6,8 +6,6 @@
 #include "support/test.hpp"
 #include "support/texts.hpp"
 
-#include <fcntl.h>
-
 namespace {
 
 using namespace test;

@@ -2,22 +2,11 @@
 // byte, and starts no member after one that did not do its part.
 
 #include "support.hpp"
-
-#include <unio/link.hpp>
-
-#include <array>
-#include <chrono>
-#include <optional>
-#include <utility>
-#include <vector>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::async_read;
-using unio::async_write;
-using unio::condition;
 
 using copying = unio::async_link<async_read, async_write, async_read, async_write>;
 

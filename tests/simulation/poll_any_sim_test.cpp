@@ -2,21 +2,11 @@
 // and says of each handle what was so.
 
 #include "support.hpp"
-
-#include <unio/pipe_handle.hpp>
-#include <unio/poll_any.hpp>
-
-#include <chrono>
-#include <optional>
-#include <vector>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace test;
-using unio::async_poll_any;
-using unio::condition;
-using unio::poll_entry;
-using unio::readiness_set;
 
 constexpr auto& without_lies = with<&simulation_options::spurious_wakeups, false>; // of poll(2)
 

@@ -2,25 +2,12 @@
 // can happen.
 
 #include "support.hpp"
+#include "support/test.hpp"
 #include "sys/calls.hpp"
-
-#include <unio/run.hpp>
-#include <unio/splice.hpp>
-#include <unio/when.hpp>
-
-#include <cerrno>
-#include <chrono>
-#include <thread>
-#include <vector>
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::async_accept_many;
-using unio::async_read;
-using unio::async_send_zero_copy;
-using unio::condition;
 
 TEST(simulation, replaces_the_system_calls_only_while_it_lives) {
   unio::sys::table const* const before = unio::sys::current;

@@ -2,31 +2,11 @@
 // arrives once, in order, and what did not arrive is where it was.
 
 #include "support.hpp"
-
-#include <unio/buffered_stream.hpp>
-#include <unio/run.hpp>
-
-#include <algorithm>
-#include <chrono>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "support/test.hpp"
 
 namespace {
 
 using namespace test;
-using namespace std::chrono_literals;
-using unio::condition;
-using unio::const_buffer;
-using unio::const_buffers;
-using unio::deadline;
-using unio::io_request;
-using unio::io_result;
-using unio::mutable_buffer;
-using unio::mutable_buffers;
-using unio::task;
 
 std::string bytes_of(std::size_t n) {
   std::string s(n, '\0');
