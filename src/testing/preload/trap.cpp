@@ -17,8 +17,10 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include <array>
 #include <csignal>
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
