@@ -116,8 +116,8 @@ class table_run {
     }
   }
 
-  // Neighbours with the same parameters are compared: each round has them in an order of its own. Otherwise what
-  // comes and goes as fast as the rounds would meet the same ones again and again.
+  // Neighbours with the same parameters are compared: each round has them in an order of its own. Otherwise
+  // what comes and goes as fast as the rounds would meet the same ones again and again.
   [[nodiscard]] std::vector<std::size_t> order_of(int round) const {
     std::vector<std::size_t> order(cases_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

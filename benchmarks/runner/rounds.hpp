@@ -16,9 +16,9 @@ struct measuring {
   std::function<void(std::string const&)> progress = {}; // told a line before each run
 };
 
-/// All cases in turns, so that what the machine does in that time meets all of them alike: in each round once,
-/// those that are compared one after another, in an order of the round's own. A case that fails is not tried
-/// again: its row says why.
+/// All cases in turns, so that what the machine does in that time meets all of them alike: in each round
+/// once, those that are compared one after another, in an order of the round's own. A case that fails is not
+/// tried again: its row says why.
 report measure_table(table const& t, measuring const& how);
 
 } // namespace benchmarks

@@ -313,7 +313,7 @@ TEST_P(directory_on, reads_a_hundred_thousand_names_awaited) {
 }
 UNIO_ON_BOTH_DRIVERS(directory_on);
 
-// fsync(2) refuses what was opened without access: the anchor of names must not be told that they are durable.
+// fsync(2) refuses what was opened without access, which is no success.
 TEST(barrier, of_a_path_handle_makes_names_durable) {
   test::temporary_directory const d;
   path_handle anchor = path_handle::path(d.handle(), ".").value();

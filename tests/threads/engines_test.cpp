@@ -20,10 +20,6 @@ using namespace threads_tests;
 
 // ---- the end of what is pending ----
 
-void run_all(unio::io_multiplexer& m) {
-  while (m.run().value_or(0) != 0) continue;
-}
-
 // Those that sleep look up only for a while, and not at all when the last ends.
 SEEDED_TEST_P(threads_on, run_returns_when_another_thread_has_finished_the_last_operation) {
   unio::timer_handle t(1ms);
@@ -32,8 +28,8 @@ SEEDED_TEST_P(threads_on, run_returns_when_another_thread_has_finished_the_last_
     std::this_thread::sleep_for(1s);
     ended = true;
   });
-  std::thread other(run_all, std::ref(*m)), third(run_all, std::ref(*m));
-  run_all(*m);
+  std::thread other(run_to_the_end, std::ref(*m)), third(run_to_the_end, std::ref(*m));
+  run_to_the_end(*m);
   other.join();
   third.join();
   require(ended, "something is pending");
@@ -43,7 +39,7 @@ SEEDED_TEST_P(threads_on, run_returns_when_the_last_operation_is_destroyed_befor
   unio::timer_handle never(for_ever, m.get());
   std::optional op(unio::connect(unio::atomic_async_wait(never), ignoring<void>{}));
   op->start();
-  std::thread other(run_all, std::ref(*m));
+  std::thread other(run_to_the_end, std::ref(*m));
   op.reset();
   other.join();
 }
@@ -55,7 +51,7 @@ SEEDED_TEST_P(threads_on, run_returns_when_another_thread_has_closed_the_last_ha
                           ignoring<unio::mutable_buffers>{});
   op.start(m.get());
   (void)m->try_run();
-  std::thread other(run_all, std::ref(*m));
+  std::thread other(run_to_the_end, std::ref(*m));
   (void)pair.first.close();
   other.join();
 }
@@ -71,7 +67,7 @@ SEEDED_TEST_P(threads_on, nothing_is_pending_after_the_thread_of_the_last_operat
     (void)m->try_run();
     (void)pair.first.close();
   }).join();
-  run_all(*m);
+  run_to_the_end(*m);
 }
 
 SEEDED_TEST_P(threads_on, try_run_for_says_that_another_thread_has_something_pending) {
@@ -81,7 +77,7 @@ SEEDED_TEST_P(threads_on, try_run_for_says_that_another_thread_has_something_pen
     unio::timer_handle t(30min);
     unio::start(*m, unio::async_wait(t), [](auto) {});
     started.count_down();
-    run_all(*m);
+    run_to_the_end(*m);
   });
   started.wait();
   require(m->try_run_for(200ms).value_or(0) != 0, "the timer is pending");
@@ -96,7 +92,7 @@ SEEDED_TEST_P(threads_on, run_says_0_only_when_what_was_posted_has_run) {
     if (--left % 3 != 0) (void)m->post(one); // what runs may post more
   };
   auto const run_both = [&] {
-    run_all(*m);
+    run_to_the_end(*m);
     require(left == 0, "something is posted or runs");
   };
   (void)m->post(one);
@@ -115,7 +111,7 @@ SEEDED_TEST_P(threads_on, run_does_not_say_0_while_what_was_posted_before_the_la
   op.start();
   std::atomic<bool> has_run{false};
   auto const run_both = [&] {
-    run_all(*m);
+    run_to_the_end(*m);
     require(has_run, "something is posted or runs");
   };
   std::thread other(run_both);
@@ -131,7 +127,7 @@ SEEDED_TEST_P(threads_on, run_does_not_say_0_while_another_thread_starts_what_en
   unio::timer_handle never(for_ever, m.get());
   watched<unio::atomic_async_wait> keep{unio::atomic_async_wait(never)};
   std::latch kept(1);
-  auto const run_all = [&] {
+  auto const run_both = [&] {
     run_to_the_end(*m);
     require(keep.ends == 1, "something is pending");
   };
@@ -139,10 +135,10 @@ SEEDED_TEST_P(threads_on, run_does_not_say_0_while_another_thread_starts_what_en
     (void)m->try_run(); // it runs it, and keeps what it starts
     keep.start();
     kept.count_down();
-    run_all();
+    run_both();
   });
   kept.wait();
-  std::thread asks(run_all);
+  std::thread asks(run_both);
   for (int i = 0; i != 3; ++i) {
     shareable r(*m);
     r.write();
@@ -174,18 +170,18 @@ TEST_P(threads_on, run_inside_a_receiver_returns_when_another_thread_has_finishe
       unio::timer_handle t(after);
       unio::start(*m, unio::async_wait(t), [then](auto) { then(); });
       begun.arrive_and_wait();
-      run_all(*m);
+      run_to_the_end(*m);
     };
     std::thread inside([&] {
       begin_with(1ms, [&] {
-        run_all(*m);
+        run_to_the_end(*m);
         has_returned = true;
       });
     });
     std::thread last([&] { begin_with(100ms, [] {}); });
     std::thread waits([&] {
       begun.arrive_and_wait();
-      run_all(*m);
+      run_to_the_end(*m);
       require(has_returned, "a receiver still runs");
     });
     inside.join();

@@ -74,59 +74,41 @@ SEEDED_TEST_P(taking, what_a_thread_has_that_is_away_ends_once) {
   require(m->run().value() == 0, "nothing is pending");
 }
 
+// What a thread has that goes away, whatever it has done before.
+void goes_on_soon_though_its_thread(void (*does)(unio::io_multiplexer&)) {
+  auto const m = multiplexer(2);
+  shareable r(*m);
+  runner other(*m);
+  std::this_thread::sleep_for(50ms); // it does not look any more what others do
+  std::latch is_away{1};
+  std::thread away([&] {
+    (void)m->try_run();
+    r.op.start();
+    does(*m);
+    is_away.count_down();
+    std::this_thread::sleep_for(100ms);
+    run_to_the_end(*m);
+  });
+  is_away.wait();
+  std::this_thread::sleep_for(100us); // the other one looks, and finds that it waits
+  r.write();
+  for (int i = 0; r.op.ends == 0 && i != 50; ++i) std::this_thread::sleep_for(1ms);
+  require(r.op.ends != 0, "it goes on while its thread is away");
+  other.join();
+  away.join();
+  r.op.expect_success();
+}
+
 // A thread that has only come, and goes away, has not been away since long before.
 TEST_P(taking, goes_on_soon_though_its_thread_has_only_come) {
   if (GetParam() == system_kind::simulated) GTEST_SKIP() << "its ring does not say that something has come";
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    shareable r(*m);
-    runner other(*m);
-    std::this_thread::sleep_for(50ms); // it does not look any more what others do
-    std::latch is_away{1};
-    std::thread away([&] {
-      (void)m->try_run();
-      r.op.start();
-      (void)m->try_run();
-      is_away.count_down();
-      std::this_thread::sleep_for(100ms);
-      run_to_the_end(*m);
-    });
-    is_away.wait();
-    std::this_thread::sleep_for(100us); // the other one looks, and finds that it waits
-    r.write();
-    for (int i = 0; r.op.ends == 0 && i != 50; ++i) std::this_thread::sleep_for(1ms);
-    require(r.op.ends != 0, "it goes on while its thread is away");
-    other.join();
-    away.join();
-    r.op.expect_success();
-  });
+  expect_no_failure([] { goes_on_soon_though_its_thread([](auto& m) { (void)m.try_run(); }); });
 }
 
 // Nor has one that was in its run() for long, asleep.
 TEST_P(taking, goes_on_soon_though_its_thread_has_slept_for_long) {
   if (GetParam() == system_kind::simulated) GTEST_SKIP() << "its ring does not say that something has come";
-  expect_no_failure([] {
-    auto const m = multiplexer(2);
-    shareable r(*m);
-    runner other(*m);
-    std::latch is_away{1};
-    std::thread away([&] {
-      (void)m->try_run();
-      r.op.start();
-      (void)m->try_run_for(1s);
-      is_away.count_down();
-      std::this_thread::sleep_for(100ms);
-      run_to_the_end(*m);
-    });
-    is_away.wait();
-    std::this_thread::sleep_for(100us); // the other one looks, and finds that it waits
-    r.write();
-    for (int i = 0; r.op.ends == 0 && i != 50; ++i) std::this_thread::sleep_for(1ms);
-    require(r.op.ends != 0, "it goes on while its thread is away");
-    other.join();
-    away.join();
-    r.op.expect_success();
-  });
+  expect_no_failure([] { goes_on_soon_though_its_thread([](auto& m) { (void)m.try_run_for(1s); }); });
 }
 
 // Nor does it matter that the one which would be asked first to look is away as well.
