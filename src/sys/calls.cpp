@@ -107,10 +107,11 @@ constexpr table own = {
       static constinit std::atomic<bool> is_missing{false}; // relaxed: every thread finds the same
       if (!is_missing.load(std::memory_order_relaxed)) [[likely]] {
         std::int64_t const r = call(SYS_epoll_pwait2, epoll, e, n, timeout, nullptr, kernel_sigset_size);
-        if (r != -ENOSYS) return r;
+        if (r != -ENOSYS && r != -EPERM) return r;
         is_missing.store(true, std::memory_order_relaxed);
       }
-      // Before Linux 5.11: milliseconds, rounded up so that a deadline is never reported early.
+      // Before Linux 5.11, and where a filter of system calls is older and answers EPERM: milliseconds,
+      // rounded up so that a deadline is never reported early.
       std::int64_t ms = -1;
       if (timeout != nullptr)
         ms = std::int64_t{timeout->tv_sec} * 1000 + (timeout->tv_nsec + 999'999) / 1'000'000;
