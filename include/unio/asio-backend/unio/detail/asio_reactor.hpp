@@ -126,7 +126,7 @@ class reactor_on_unio : public loop_on_unio {
     waiting_ops<reactor_op> queued_[max_ops];
     bool try_first_[max_ops];
     unsigned watches_; // what for
-    bool ended_; // closed, or the reactor was shut down
+    bool ended_;       // closed, or the reactor was shut down
   };
 
   typedef watched* per_descriptor_data;
