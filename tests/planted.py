@@ -242,9 +242,6 @@ THREADS = [
         ("driver/engine/several.cpp", "if (has_woken) count_trip();", "")]),
     ("what another thread ends is waited for here", "what_is_destroyed_is_waited_for_though_another_ends_it", [
         ("driver/engine/closing.cpp", "return op.finished() || is_elsewhere(op);", "return op.finished();")]),
-    ("a multiplexer ends under a thread that has asked",
-     "the_multiplexer_is_destroyed_when_what_another_thread_cancels_has_ended", [
-        ("driver/shared/shared.cpp", " || unclaimed_.is_used()", "")]),
     ("a pool's threads do not learn of the last end elsewhere",
      "a_pool_is_joined_when_the_last_ends_on_a_thread_that_is_not_its_own", [
         ("driver/shared/crew.cpp",
