@@ -207,15 +207,18 @@ SEEDED_TEST_P(threads_on, two_threads_destroy_what_the_other_one_runs) {
 
 // ---- waking ----
 
+/// Runs `m`, on which something is pending for ever, until `stop`.
+void run_until_stopped(unio::io_multiplexer& m, std::latch& begun, std::atomic<bool> const& stop) {
+  unio::timer_handle t(for_ever);
+  unio::start(m, unio::async_wait(t), [](auto) {});
+  begun.count_down();
+  while (!stop) (void)m.run();
+}
+
 SEEDED_TEST_P(threads_on, a_wake_is_not_lost_while_another_thread_posts) {
   std::atomic<bool> stop{false};
   std::latch sleeps(1);
-  std::thread runner([&] {
-    unio::timer_handle t(for_ever);
-    unio::start(*m, unio::async_wait(t), [](auto) {});
-    sleeps.count_down();
-    while (!stop) (void)m->run();
-  });
+  std::thread runner(run_until_stopped, std::ref(*m), std::ref(sleeps), std::cref(stop));
   sleeps.wait();
   std::thread poster([&] { (void)m->post([] {}); });
   stop = true;
@@ -227,12 +230,7 @@ SEEDED_TEST_P(threads_on, a_wake_is_not_lost_while_another_thread_posts) {
 SEEDED_TEST_P(threads_on, a_post_is_not_lost_while_the_thread_lies_down) {
   std::atomic<bool> stop{false};
   std::latch runs(1);
-  std::thread runner([&] {
-    unio::timer_handle t(for_ever);
-    unio::start(*m, unio::async_wait(t), [](auto) {});
-    runs.count_down();
-    while (!stop) (void)m->run();
-  });
+  std::thread runner(run_until_stopped, std::ref(*m), std::ref(runs), std::cref(stop));
   runs.wait();
   (void)m->post([&] { stop = true; });
   runner.join();
@@ -300,12 +298,7 @@ SEEDED_TEST_P(threads_on, a_wake_is_for_a_run_and_not_for_a_blocking_call) {
   connection c(*m);
   std::atomic<bool> stop{false};
   std::latch runs(1);
-  std::thread runner([&] {
-    unio::timer_handle t(for_ever);
-    unio::start(*m, unio::async_wait(t), [](auto) {});
-    runs.count_down();
-    while (!stop) (void)m->run();
-  });
+  std::thread runner(run_until_stopped, std::ref(*m), std::ref(runs), std::cref(stop));
   runs.wait();
   std::thread third([&] {
     std::this_thread::sleep_for(1ms);

@@ -74,6 +74,13 @@ SEEDED_TEST_P(taking, what_a_thread_has_that_is_away_ends_once) {
   require(m->run().value() == 0, "nothing is pending");
 }
 
+// Soon, and not when its thread comes back.
+void expect_it_goes_on(shareable& r) {
+  r.write();
+  for (int i = 0; r.op.ends == 0 && i != 50; ++i) std::this_thread::sleep_for(1ms);
+  require(r.op.ends != 0, "it goes on while its thread is away");
+}
+
 // What a thread has that goes away, whatever it has done before.
 void goes_on_soon_though_its_thread(void (*does)(unio::io_multiplexer&)) {
   auto const m = multiplexer(2);
@@ -91,9 +98,7 @@ void goes_on_soon_though_its_thread(void (*does)(unio::io_multiplexer&)) {
   });
   is_away.wait();
   std::this_thread::sleep_for(100us); // the other one looks, and finds that it waits
-  r.write();
-  for (int i = 0; r.op.ends == 0 && i != 50; ++i) std::this_thread::sleep_for(1ms);
-  require(r.op.ends != 0, "it goes on while its thread is away");
+  expect_it_goes_on(r);
   other.join();
   away.join();
   r.op.expect_success();
@@ -135,9 +140,7 @@ TEST_P(taking, goes_on_soon_though_another_thread_is_away_too) {
     all_here.count_down();
     is_away.wait();
     std::this_thread::sleep_for(100us); // the other one looks, and finds that it waits
-    r.write();
-    for (int i = 0; r.op.ends == 0 && i != 50; ++i) std::this_thread::sleep_for(1ms);
-    require(r.op.ends != 0, "it goes on while its thread is away");
+    expect_it_goes_on(r);
     other.join();
     away.join();
     r.op.expect_success();
@@ -167,9 +170,7 @@ TEST_P(taking, goes_on_though_the_thread_that_looked_has_left) {
     std::this_thread::sleep_for(2ms);
     runner other(*m);
     std::this_thread::sleep_for(20ms);
-    r.write();
-    for (int i = 0; r.op.ends == 0 && i != 50; ++i) std::this_thread::sleep_for(1ms);
-    require(r.op.ends != 0, "it goes on while its thread is away");
+    expect_it_goes_on(r);
     looks.join();
     other.join();
     away.join();

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <span>
 
 namespace unio::inline v0_1::driver {
 namespace {
@@ -60,16 +61,11 @@ class foreign_epoll final : public foreign_driver {
         sys::epoll_wait(epoll_fd_, ready, static_cast<int>(std::min(n, events_per_call)), timeout);
     if (r <= 0) return r;
     sys::kernel_gives_back(this);
-    std::int64_t found = 0;
     foreign_event* to = events;
-    epoll_event const* from = ready;
-    do {
-      foreign_watch* const w = foreign_tag::find(from->data.u64);
-      if (w == nullptr) continue;
-      *to++ = {w, from->events, nullptr};
-      ++found;
-    } while (++from != ready + r);
-    return found;
+    for (epoll_event const& e : std::span(ready, static_cast<std::size_t>(r)))
+      if (foreign_watch* const w = foreign_tag::find(e.data.u64); w != nullptr)
+        *to++ = {w, e.events, nullptr};
+    return to - events;
   }
 
   [[nodiscard]] char const* name() const noexcept override { return "epoll"; }
