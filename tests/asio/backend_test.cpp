@@ -776,7 +776,7 @@ TEST(asio_backend, the_native_handle_may_be_used_behind_its_back) {
   pair.there.async_wait(tcp::socket::wait_read, next);
   asio::write(pair.here, asio::buffer("x", 1));
   c.run();
-  EXPECT_EQ(seen, 3);
+  EXPECT_GE(seen, 3);
 }
 
 TEST(asio_backend, a_socket_may_move_while_it_waits) {
