@@ -102,14 +102,14 @@ TEST_F(asio_pending, says_since_when_and_from_where_if_handlers_are_tracked) {
   std::this_thread::sleep_for(20ms);
   std::string const text = part(dumped(), "read", ends.here.native_handle());
 #if TRACKS_HANDLERS
-  EXPECT_NE(text.find(", for 2"), text.npos) << text;
+  EXPECT_NE(text.find(", for "), text.npos) << text;
   std::size_t const inner = text.find("    started by inner at " __FILE__ ":");
   std::size_t const outer = text.find("    called by outer at " __FILE__ ":");
   ASSERT_NE(inner, text.npos) << text;
   ASSERT_NE(outer, text.npos) << text;
   EXPECT_LT(inner, outer);
 #elif defined(UNIO_TRACK_PENDING)
-  EXPECT_NE(text.find(", for 2"), text.npos) << text;
+  EXPECT_NE(text.find(", for "), text.npos) << text;
 #else
   EXPECT_EQ(text.find(", for "), text.npos) << text;
   EXPECT_EQ(text.find(" at "), text.npos) << text;
