@@ -60,8 +60,10 @@ void stop_node::detach(stop_token token) noexcept {
     s.running_ = nullptr; // called from inside its own callback: request_stop() forgets it
   std::uint32_t const calls = s.running_done_.load(std::memory_order_relaxed);
   s.unlock();
-  if (must_wait)
-    s.running_done_.wait(calls, std::memory_order_acquire); // pairs with the release after the call
+  if (!must_wait) return;
+  s.running_done_.wait(calls, std::memory_order_acquire); // pairs with the release after the call
+  s.lock(); // what that thread does then with a source that ends now, it does under the lock
+  s.unlock();
 }
 
 bool stop_source::request_stop() noexcept {

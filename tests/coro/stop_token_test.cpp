@@ -110,6 +110,41 @@ TEST(stop_callback, waits_for_a_call_that_another_thread_is_making) {
   }
 }
 
+// A request that has made its last call does not look at the source again.
+TEST(stop_source, may_end_once_its_callbacks_have_though_a_request_has_not_returned) {
+  alignas(stop_source) std::array<unsigned char, sizeof(stop_source)> room;
+  std::atomic<stop_source*> asked{nullptr};
+  std::atomic<bool> over{false}, called{false}, returned{false};
+  std::thread asks([&] {
+    while (!over)
+      if (stop_source* const s = asked.exchange(nullptr); s != nullptr) {
+        s->request_stop();
+        returned = true;
+      }
+  });
+  bool is_left_alone = true;
+  for (unsigned i = 0; i != 5'000 && is_left_alone; ++i) {
+    called = returned = false;
+    auto* const s = new (room.data()) stop_source;
+    {
+      auto const calls = [&]() noexcept {
+        called = true;
+        for (unsigned spin = 0; spin != i % 64; ++spin) asm volatile("");
+      };
+      stop_callback const c(s->get_token(), calls);
+      asked = s;
+      while (!called) std::this_thread::yield();
+    }
+    s->~stop_source();
+    room.fill(0xaa);
+    while (!returned) std::this_thread::yield();
+    is_left_alone = std::ranges::all_of(room, [](unsigned char c) { return c == 0xaa; });
+  }
+  EXPECT_TRUE(is_left_alone);
+  over = true;
+  asks.join();
+}
+
 TEST(stop_source, calls_thousands_of_callbacks) {
   stop_source s;
   std::atomic<int> n{0};
