@@ -12,6 +12,8 @@
 
 #include <unio/channel.hpp>
 
+#include <limits>
+
 namespace unio::inline v0_1::detail {
 namespace {
 
@@ -29,7 +31,8 @@ bool is_over_aligned(channel_values const& v) noexcept {
 
 std::byte* allocate(std::size_t n, channel_values const& v) {
   std::size_t bytes = 0;
-  if (__builtin_mul_overflow(n, v.size, &bytes)) bytes = static_cast<std::size_t>(-1); // cannot be allocated
+  // What cannot be allocated, nor rounded up to 0.
+  if (__builtin_mul_overflow(n, v.size, &bytes)) bytes = std::numeric_limits<std::ptrdiff_t>::max();
   return static_cast<std::byte*>(is_over_aligned(v) ? ::operator new(bytes, std::align_val_t(v.alignment))
                                                     : ::operator new(bytes));
 }

@@ -177,6 +177,16 @@ TEST_F(one_channel, holds_values_of_any_alignment) {
   }
 }
 
+TEST_F(one_channel, of_more_bytes_than_there_can_be_is_not_made) {
+  struct alignas(64) wide {
+    std::byte content[64];
+  };
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  for (std::size_t const capacity : {most, most / 2, most / 32, most / 64})
+    EXPECT_THROW(channel<wide>{capacity}, std::bad_alloc) << capacity;
+  EXPECT_THROW(channel<parcel>{most}, std::bad_alloc);
+}
+
 // ---- closing ----------------------------------------------------------------------------------------------
 
 TEST_F(one_channel, that_is_closed_is_drained_and_takes_no_more) {
