@@ -122,7 +122,8 @@ void strand_state::drain(work& w, bool run) noexcept {
   {
     resume_scope const scope; // coroutines resumed here run here, not in a caller's loop
     turn const here(self);
-    for (int n = 0; n != works_per_turn && !idle; ++n) {
+    // Without turns a post would run the rest inside of this.
+    for (int n = 0; (n != works_per_turn || !self.inner_.has_turns()) && !idle; ++n) {
       if (work* const following = self.pop(); following != nullptr) {
         (*following)();
       } else {

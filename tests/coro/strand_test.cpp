@@ -336,6 +336,15 @@ TEST(strand, over_the_inline_executor_runs_at_once_but_not_inside_of_itself) {
   EXPECT_EQ(order, (std::vector{1, 2, 3}));
 }
 
+TEST(strand, over_the_inline_executor_runs_a_million_works_in_constant_stack) {
+  int left = 10'000'000;
+  auto yields = [](int& n) -> task<> {
+    for (; n != 0; --n) co_await unio::co_yield_now();
+  };
+  unio::async_run(strand{unio::inline_executor()}, yields(left));
+  EXPECT_EQ(left, 0);
+}
+
 task<> hops(strand<thread_pool::executor_type> here, strand<thread_pool::executor_type> there, counter& c,
             counter& elsewhere) {
   auto away = [](strand<thread_pool::executor_type> s, strand<thread_pool::executor_type> from,
