@@ -54,6 +54,7 @@ task<lent_buffer*> receiving::co_next(deadline d) {
   given_.reset();
   detail::time_limit const limit(d);
   environment const& with = co_await this_coro::environment;
+  bool has_polled = !d.is_zero();
   for (;;) {
     // After a stop what is kept is still given, but a peer that goes on sending does not add to it for ever.
     bool const is_stopped = with.stop.stop_requested();
@@ -71,6 +72,10 @@ task<lent_buffer*> receiving::co_next(deadline d) {
     if (has_ended_) {
       error_ = why_;
       co_return nullptr;
+    }
+    if (!std::exchange(has_polled, true)) { // what is there comes in a turn of the loop
+      co_await co_yield_now();
+      continue;
     }
     result<void> waited;
     if (d.is_none()) {

@@ -123,6 +123,22 @@ TEST_P(receiving_range, may_be_asked_again_after_a_deadline_and_a_stop) {
   EXPECT_EQ(unio::run(*m_, asks()), "late");
 }
 
+// Though the coroutine that asks awaits nothing else.
+TEST_P(receiving_range, that_is_polled_brings_what_is_there) {
+  buffer_pool pool(4, 16);
+  auto p = pair();
+  put(p.second, "there");
+  receiving in(p.first, pool);
+  auto polls = [&]() -> task<std::string> {
+    for (int i = 0; i != 100'000; ++i) {
+      if (lent_buffer* const next = co_await in.co_next(0ms)) co_return text_of(*next);
+      EXPECT_EQ(in.error(), condition::timed_out);
+    }
+    co_return "nothing";
+  };
+  EXPECT_EQ(unio::run(*m_, polls()), "there");
+}
+
 TEST_P(receiving_range, lets_its_buffers_be_kept) {
   buffer_pool pool(4, 2);
   auto p = pair();
