@@ -65,11 +65,9 @@ std::coroutine_handle<> run_on_base::child_ended() noexcept {
   return arrive();
 }
 
-// The multiplexer there has ended and dropped the task, which will never be resumed.
-void run_on_base::lost(work& w, bool) noexcept {
-  auto& self = static_cast<run_on_base&>(w);
-  self.is_lost_ = true;
-  resume(self.child_ended());
+void run_on_base::lost() noexcept {
+  is_lost_ = true;
+  resume(child_ended());
 }
 
 } // namespace unio::detail

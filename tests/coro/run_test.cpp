@@ -385,6 +385,26 @@ TEST(sync_wait, throws_when_the_multiplexer_ends_first) {
   EXPECT_EQ(alive, 0);
 }
 
+task<> yields_for_ever(counted, std::atomic<bool>& begun) {
+  for (;; begun = true) co_await unio::co_yield_now();
+}
+
+// The thread that ends it takes back the others of the chain, not the one that waits.
+TEST(sync_wait, throws_when_the_multiplexer_ends_first_though_several_of_it_are_queued) {
+  other_thread other;
+  std::atomic<int> alive{0};
+  std::atomic<bool> begun{false};
+  std::thread ends([&] {
+    while (!begun) std::this_thread::yield();
+    other.end();
+  });
+  auto const three = [&] { return yields_for_ever(counted(alive), begun); };
+  EXPECT_THROW(unio::sync_wait(other.executor(), unio::when_all(three(), three(), three())),
+               std::system_error);
+  ends.join();
+  EXPECT_EQ(alive, 0);
+}
+
 // ---- run_on -----------------------------------------------------------------------------------------------
 
 TEST(run_on, goes_there_and_comes_back_in_both_directions) {
@@ -565,6 +585,30 @@ TEST(run_on, throws_at_home_when_the_multiplexer_there_ends) {
     EXPECT_TRUE(unio::run(body(other.executor(), forever, begun)));
     ends.join();
   }
+}
+
+// As sync_wait: the task is destroyed where it was.
+TEST(run_on, throws_at_home_though_several_of_its_task_are_queued) {
+  other_thread other;
+  std::atomic<int> alive{0};
+  std::atomic<bool> begun{false};
+  auto body = [](unio::multiplexer_executor there, std::atomic<int>& a, std::atomic<bool>& b) -> task<> {
+    auto const one = [&] { return yields_for_ever(counted(a), b); };
+    bool thrown = false;
+    try {
+      co_await unio::run_on(there, unio::when_all(one(), one(), one()));
+    } catch (std::system_error const& e) {
+      thrown = e.code() == make_error_code(unio::error::multiplexer_destroyed);
+    }
+    EXPECT_TRUE(thrown);
+    EXPECT_EQ(a, 0);
+  };
+  std::thread ends([&] {
+    while (!begun) std::this_thread::yield();
+    other.end();
+  });
+  unio::run(body(other.executor(), alive, begun));
+  ends.join();
 }
 
 // Whoever posts the last that a multiplexer runs must have left it before it ends.

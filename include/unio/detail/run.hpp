@@ -87,7 +87,10 @@ class waited_root final : public root<waited_root<Executor, T>, Executor, T> {
     woken_.wake(); // this object may be destroyed by now
     return std::noop_coroutine();
   }
-  void dropped() noexcept { woken_.wake(); }
+  void dropped() noexcept {
+    this->drop(); // here, where what else of it is queued can be taken back
+    woken_.wake();
+  }
   /// Blocks until the task has ended; until then it runs `m`, if that is not null. Returns its value.
   T wait(io_multiplexer* m) {
     if (result<void> const r = woken_.wait(m); !r.has_value()) throw_error(r.error());
@@ -101,12 +104,14 @@ class waited_root final : public root<waited_root<Executor, T>, Executor, T> {
 };
 
 /// Awaits a task on another executor: the part without the executor and the value.
-class run_on_base : protected away, private work {
+class run_on_base : protected away, protected work {
  public:
   UNIO_API std::coroutine_handle<> child_ended() noexcept;
 
  protected:
-  run_on_base() noexcept : work(&lost) {}
+  using work::work;
+  /// The task was dropped: its multiplexer has ended, and it never will.
+  UNIO_API void lost() noexcept;
   /// `child` is prepared with environment_.
   UNIO_API std::coroutine_handle<> go(std::coroutine_handle<> child, std::coroutine_handle<> h,
                                       environment const& e, executor_ref there) noexcept;
@@ -118,10 +123,8 @@ class run_on_base : protected away, private work {
   environment environment_; // the task's
 
  private:
-  static void lost(work& w, bool run) noexcept; // never run
-
   std::coroutine_handle<> caller_;
-  bool is_lost_ = false; // the task never ended: its multiplexer did
+  bool is_lost_ = false;
 };
 
 template <class Executor, class T>
@@ -130,10 +133,12 @@ class UNIO_TO_AWAIT run_on_awaitable : public child<run_on_awaitable<Executor, T
  public:
   static constexpr char const* what = "run_on";
   run_on_awaitable(Executor executor, task<T>&& t)
-      : child<run_on_awaitable, task<T>>(std::move(t)), executor_(std::move(executor)) {}
+      : child<run_on_awaitable, task<T>>(std::move(t)),
+        run_on_base(&dropped),
+        executor_(std::move(executor)) {}
   run_on_awaitable(run_on_awaitable&& other)
       : child<run_on_awaitable, task<T>>(std::move(other)),
-        run_on_base(),
+        run_on_base(&dropped),
         executor_(std::move(other.executor_)) {}
   run_on_awaitable& operator=(run_on_awaitable&&) = delete;
   ~run_on_awaitable() { call_back(environment_.multiplexer); }
@@ -148,6 +153,12 @@ class UNIO_TO_AWAIT run_on_awaitable : public child<run_on_awaitable<Executor, T
   }
 
  private:
+  // As in waited_root. Never called to run.
+  static void dropped(work& w, bool) noexcept {
+    auto& self = static_cast<run_on_awaitable&>(w);
+    self.drop();
+    self.lost();
+  }
   Executor executor_;
 };
 
