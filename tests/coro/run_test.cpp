@@ -460,6 +460,51 @@ TEST(run_on, with_an_equal_executor_stays) {
   EXPECT_EQ(unio::run(*m, body(m->executor())), 6);
 }
 
+// An executor that notices if it is used after its end.
+class mortal {
+ public:
+  explicit mortal(unio::multiplexer_executor on) noexcept : on_(on), self_(this) {}
+  mortal(mortal const& other) noexcept : on_(other.on_), self_(this) {}
+  mortal& operator=(mortal const&) = delete;
+  ~mortal() { self_ = nullptr; }
+
+  [[nodiscard]] std::coroutine_handle<> dispatch(unio::resumption& r) const noexcept {
+    return on_.dispatch(r);
+  }
+  void post(unio::work& w) const noexcept { on_.post(w); }
+  [[nodiscard]] bool withdraw(unio::work& w) const noexcept {
+    EXPECT_EQ(self_, this);
+    return on_.withdraw(w);
+  }
+  [[nodiscard]] unio::io_multiplexer* multiplexer() const noexcept { return on_.multiplexer(); }
+  bool operator==(mortal const& other) const noexcept { return on_ == other.on_; }
+
+ private:
+  unio::multiplexer_executor on_;
+  mortal const* volatile self_;
+};
+
+TEST(async_run, and_run_on_destroy_a_task_before_its_executor) {
+  std::atomic<int> alive{0};
+  std::atomic<bool> begun{false};
+  {
+    auto const m = a_multiplexer();
+    auto const one = [&] { return yields_for_ever(counted(alive), begun); };
+    unio::async_run(mortal(m->executor()), [](auto make, std::atomic<int>& a) -> task<> {
+      unio::environment const& e = co_await unio::this_coro::environment;
+      {
+        unio::task_group g(e);
+        g.start(unio::run_on(mortal(e.multiplexer->executor()), make()));
+        EXPECT_EQ(a, 1);
+      }
+      EXPECT_EQ(a, 0);
+      co_await unio::when_all(make(), make()); // until the multiplexer ends
+    }(one, alive));
+    while (alive != 2) (void)m->try_run();
+  }
+  EXPECT_EQ(alive, 0);
+}
+
 TEST(run_on, hands_the_stop_on) {
   other_thread other;
   auto sleeps = []() -> task<std::error_code> {

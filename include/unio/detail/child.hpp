@@ -66,6 +66,9 @@ template <class Of, class Executor, class T> class root : public child<Of, task<
         environment_{.executor = executor_, .stop = std::move(stop), .frames = frames, .root = this} {
     environment_.multiplexer = environment_.executor.multiplexer();
   }
+  root(root const&) = delete;
+  root& operator=(root const&) = delete;
+  ~root() { this->drop(); } // its frame refers to the executor and the environment
 
   void begin() noexcept { resume(this->prepare(environment_)); }
   /// Begins on its executor. This object may be destroyed before post() returns.

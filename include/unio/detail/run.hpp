@@ -141,7 +141,10 @@ class UNIO_TO_AWAIT run_on_awaitable : public child<run_on_awaitable<Executor, T
         run_on_base(&dropped),
         executor_(std::move(other.executor_)) {}
   run_on_awaitable& operator=(run_on_awaitable&&) = delete;
-  ~run_on_awaitable() { call_back(environment_.multiplexer); }
+  ~run_on_awaitable() {
+    call_back(environment_.multiplexer);
+    this->drop(); // as in root
+  }
 
   static constexpr bool await_ready() noexcept { return false; }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
