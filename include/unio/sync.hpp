@@ -121,7 +121,7 @@ class semaphore {
 class auto_reset_event {
  public:
   using wait_awaitable = semaphore::acquire_awaitable;
-  constexpr explicit auto_reset_event(bool is_set = false) noexcept : permits_(is_set ? 1 : 0) {}
+  constexpr explicit auto_reset_event(bool is_set = false) noexcept : permits_(is_set ? 1 : 0, 1) {}
 
   /// Happens before what follows the wait that it ends.
   void set() noexcept { permits_.set(); }

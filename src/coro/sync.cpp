@@ -17,6 +17,7 @@
 
 #include <unio/sync.hpp>
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -206,8 +207,9 @@ bool permits::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
 // It may have asked for more than those that come after it.
 void permits::removed(waiter&, std::uint32_t& word, waiter_list& woken) noexcept { serve(word, woken); }
 
+// An event may have been set anew.
 void permits::give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {
-  word += w.amount * unit;
+  word += std::min(w.amount, most_ - word / unit) * unit;
   serve(word, woken);
 }
 

@@ -650,6 +650,16 @@ TEST_F(contended_auto_reset_event, lets_one_go_on_each_time) {
   EXPECT_FALSE(e.try_wait());
 }
 
+TEST_F(contended_auto_reset_event, set_anew_is_not_set_twice_when_who_was_granted_it_is_destroyed) {
+  auto_reset_event e;
+  chain a(*m, waits([&] { return e.co_wait(); }, t, 'A'));
+  a.start();
+  e.set(), e.set();
+  a.destroy();
+  e.reset();
+  EXPECT_FALSE(e.try_wait());
+}
+
 // ---- latch ------------------------------------------------------------------------------------------------
 
 TEST_F(contended_latch, lets_all_go_on_once_it_is_zero) {

@@ -17,7 +17,7 @@ namespace unio::inline v0_1::detail {
 class UNIO_API permits final : public wait_queue {
  public:
   static constexpr std::uint32_t max = (std::uint32_t(1) << 30) - 1;
-  constexpr explicit permits(std::uint32_t n) noexcept : wait_queue(n) {}
+  constexpr explicit permits(std::uint32_t n, std::uint32_t most = max) noexcept : wait_queue(n, most) {}
 
   bool try_acquire(std::uint32_t n) noexcept {
     std::uint32_t w = word_.load(std::memory_order_relaxed);

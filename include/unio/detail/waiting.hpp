@@ -104,7 +104,8 @@ class UNIO_API wait_queue {
  public:
   static constexpr std::uint32_t bit_locked = 1, bit_waiters = 2, unit = 4;
 
-  constexpr explicit wait_queue(std::uint32_t value = 0) noexcept : word_(value * unit) {}
+  constexpr explicit wait_queue(std::uint32_t value = 0, std::uint32_t most = 0) noexcept
+      : word_(value * unit), most_(most) {}
   wait_queue(wait_queue const&) = delete;
   wait_queue& operator=(wait_queue const&) = delete;
 
@@ -150,6 +151,7 @@ class UNIO_API wait_queue {
   ~wait_queue() { UNIO_EXPECTS(waiters_.empty(), "something was destroyed that a coroutine waits for"); }
 
   std::atomic<std::uint32_t> word_;
+  std::uint32_t const most_; // of permits: where it takes no room
   waiter_list waiters_;
 
  private:
