@@ -118,15 +118,16 @@ bool wait_awaiter::suspend(std::coroutine_handle<> h, environment const& e, void
   w.begins(h, q.name(amount_));
   std::uint32_t word = q.lock_word();
   bool const ended = w.outcome == wait_outcome::canceled || q.admit(w, word, woken);
+  bool const granted = ended && w.outcome == wait_outcome::granted;
   if (yields && ended) woken.push(w);
   q.unlock_word(word);
-  if (yields) woken.post_all();
+  if (yields) granted ? q.admitted(woken) : woken.post_all();
   if (yields || !ended) return true; // this object may be destroyed by now
   w.ends();
   if (stop.stop_possible()) w.detach(stop);
   suspended_ = false;
   outcome_ = w.outcome;
-  if (outcome_ == wait_outcome::granted) q.admitted(woken); // without a grant none is woken
+  if (granted) q.admitted(woken); // without a grant none is woken
   return false;
 }
 

@@ -211,6 +211,18 @@ TEST(turns, permits_events_and_latches_give_others_a_turn) {
   EXPECT_TRUE(permits.try_acquire());
 }
 
+TEST(turns, a_rendezvous_that_one_takes_part_in_gives_others_a_turn) {
+  int completed = 0;
+  auto completes = [&]() noexcept { ++completed; };
+  unio::rendezvous<decltype(completes)> alone(1, completes);
+  expect_turns(many, [&]() -> task<> {
+    for (int i = 1; i <= many; ++i) {
+      EXPECT_TRUE((co_await alone.co_arrive_and_wait()).has_value());
+      EXPECT_EQ(completed, i);
+    }
+  });
+}
+
 TEST(turns, lines_that_were_read_ahead_give_others_a_turn) {
   auto p = unio::pipe_handle::anonymous().value();
   std::string text;

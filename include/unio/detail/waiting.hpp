@@ -216,8 +216,9 @@ class UNIO_TO_AWAIT wait_awaitable : private wait_awaiter {
   bool await_ready(environment const& e) noexcept {
     if constexpr (!std::is_null_pointer_v<decltype(First)>) (queue().*First)(amount_);
     if (stop_requested(e)) return true;
+    if (yields()) return false;
     if constexpr (!std::is_null_pointer_v<decltype(Try)>) {
-      if (yields() || !try_now()) return false;
+      if (!try_now()) return false;
       outcome_ = wait_outcome::granted;
       return true;
     }
