@@ -51,7 +51,8 @@ result<copy_report> move_until(path_handle const& from_base, path_view from, pat
     renamed.is_in_place = true;
     return renamed;
   }
-  bool const can_copy = e == -EXDEV || e == -ENOTEMPTY;
+  // A directory that is not empty: XFS says EEXIST (rename(2)).
+  bool const can_copy = e == -EXDEV || e == -ENOTEMPTY || (e == -EEXIST && o.replace);
   if (!can_copy) return code(e);
   o.verify = true;
   o.durable = true;

@@ -692,6 +692,26 @@ TEST_F(copy_, move_renames_or_copies_and_removes) {
   (void)::chmod((directory / "same/closed").c_str(), 0755);
 }
 
+// What another process does at a call, and where.
+std::string const* where;
+int turn;
+
+// What filesystems say of a directory that is not empty, XFS the latter.
+TEST_F(copy_, move_replaces_a_tree_if_asked) {
+  for (int const error : {ENOTEMPTY, EEXIST}) {
+    test::make_bushy(a, 1, 1, 1);
+    test::make_bushy(b, 2, 2, 1);
+    test::failing_calls calls;
+    calls.fail<&table::renameat>(error);
+    auto const r = unio::fs::move({}, a, {}, b, {.replace = true});
+    ASSERT_TRUE(r) << error << r.error().message();
+    EXPECT_TRUE(r->is_in_place && r->failures.empty()) << error;
+    EXPECT_EQ(names(), "b ");
+    EXPECT_FALSE(test::exists(b + "/dir1"));
+    ASSERT_EQ(::system(("rm -r '" + b + "'").c_str()), 0);
+  }
+}
+
 TEST_F(copy_, of_what_is_in_layers_is_equal_to_it) {
   test::quick_directory const quick; // not on an overlay itself
   for (auto const* name : {"lower", "upper", "work", "merged"}) ::mkdir((quick / name).c_str(), 0755);
@@ -737,6 +757,8 @@ TEST_F(copy_, is_equal_on_every_filesystem) {
         EXPECT_EQ(r->shared_bytes, r->bytes);
       }
       EXPECT_EQ(compared(m + "/a", m + "/b"), "") << k.name;
+      auto const moved = unio::fs::move({}, m + "/a", {}, m + "/b", {.replace = true});
+      EXPECT_TRUE(moved && moved->is_in_place && !test::exists(m + "/a")) << k.name;
       EXPECT_EQ(::system(("umount " + m).c_str()), 0);
       tried += std::string(k.name) + " ";
     }
@@ -750,9 +772,6 @@ TEST_F(copy_, is_equal_on_every_filesystem) {
 
 // ── what others do meanwhile ─────────────────────────────────────────────────────────────────────────────
 
-// What another process does at a call, and where.
-std::string const* where;
-int turn;
 
 TEST_F(copy_, replaces_nothing_of_another_process_where_a_filesystem_has_no_flags) {
   test::make_file(a, "mine");
