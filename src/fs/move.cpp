@@ -3,8 +3,7 @@
 #include "fs/copy_until.hpp"
 #include "fs/file_copier.hpp"
 #include "fs/on_thread.hpp"
-
-#include <unio/fs/reduce.hpp>
+#include "fs/reduce_in.hpp"
 
 #include <unistd.h>
 
@@ -56,11 +55,21 @@ result<copy_report> move_until(path_handle const& from_base, path_view from, pat
   if (!can_copy) return code(e);
   o.verify = true;
   o.durable = true;
+  // Once the copy is in place the path may lead to a part of it: if it replaces what the source is in.
+  descriptor const folder(open_at(from_dir, a.folder, O_PATH | O_DIRECTORY));
+  if (folder.get() < 0) return code(folder.get());
+  attributes before{};
+  attributes now{};
+  if (int const is = attributes_of(folder.get(), a.name, before); is != 0) return code(is);
   result<copy_report> r = copy_until(from_base, from, to_base, to, o, d, sink, second);
   if (!r || !r->is_in_place || r->ended || !r->failures.empty()) return r;
+  e = attributes_of(folder.get(), a.name, now);
+  if (e == -ENOENT) return r;
+  if (e == 0 && now.id != before.id) e = -ESTALE; // something else, which was not copied
   reduce_options removing;
   removing.threads = o.threads;
-  auto const removed = reduce(from_base, from, removing, {}, sink);
+  auto const removed = e != 0 ? result<reduce_report>(code(e))
+                              : reduce_in(folder.get(), a.name, a.has_slash, removing, {}, sink, {});
   if (!removed) r->failures.add({"", "remove", removed.error(), {}});
   for (std::size_t i = 0; removed && i != removed->failures.kept(); ++i)
     r->failures.add(removed->failures[i]);

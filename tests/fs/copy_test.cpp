@@ -712,6 +712,38 @@ TEST_F(copy_, move_replaces_a_tree_if_asked) {
   }
 }
 
+TEST_F(copy_, move_of_a_tree_in_place_of_what_it_is_in_keeps_all_of_it) {
+  test::make_bushy(a, 1, 1, 2);
+  ASSERT_TRUE(clone_or_copy({}, a + "/dir0", {}, b));
+  auto const r = unio::fs::move({}, a + "/dir0", {}, a, {.replace = true});
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_TRUE(r->is_in_place && r->failures.empty()) << r->failures[0].why.message();
+  EXPECT_EQ(compared(a, b), "");
+  EXPECT_EQ(names(), "a b ");
+}
+
+TEST_F(copy_, move_removes_nothing_that_has_taken_the_place_of_its_source) {
+  test::make_file(a, "old");
+  where = &a;
+  turn = 0;
+  test::failing_calls calls;
+  calls.fail<&table::renameat>(EXDEV); // as between filesystems
+  calls.answer<&table::utimensat>([](int dir, char const* path, timespec const* times, int flags) noexcept {
+    if (turn++ == 0) {
+      test::make_file(*where + ".new", "new");
+      ::rename((*where + ".new").c_str(), where->c_str());
+    }
+    return unio::sys::kernel.utimensat(dir, path, times, flags);
+  });
+  auto const r = unio::fs::move({}, a, {}, b);
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_TRUE(r->is_in_place);
+  ASSERT_EQ(r->failures.count(), 1u);
+  EXPECT_EQ(r->failures[0].why.value(), ESTALE);
+  EXPECT_EQ(directory.read("a"), "new");
+  EXPECT_EQ(directory.read("b"), "old");
+}
+
 TEST_F(copy_, of_what_is_in_layers_is_equal_to_it) {
   test::quick_directory const quick; // not on an overlay itself
   for (auto const* name : {"lower", "upper", "work", "merged"}) ::mkdir((quick / name).c_str(), 0755);
