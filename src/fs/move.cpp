@@ -24,7 +24,7 @@ int end_two_names(int from_dir, split_path const& from, int to_dir, char const* 
   auto const are_one = [&](int dir, char const* name) noexcept {
     return attributes_of(dir, name, x) == 0 && attributes_of(to_dir, to, y) == 0 && x.id == y.id;
   };
-  if (folder.get() < 0 || !are_one(folder.get(), from.name) || x.links < 2) return 0;
+  if (folder.get() < 0 || !are_one(folder.get(), from.name) || x.links < 2 || S_ISDIR(x.mode)) return 0;
   char aside[unio::detail::longest_name + 1];
   if (int const e = random_name(aside, random_prefix); e != 0) return e;
   if (int const e = rename(folder.get(), from.name, folder.get(), aside, relink_mode::no_replace); e != 0)

@@ -1171,6 +1171,10 @@ TEST_F(copy_, move_of_two_names_of_one_file_leaves_the_second) {
   ::link(b.c_str(), (directory / "c").c_str());
   ASSERT_TRUE(unio::fs::move({}, b, {}, directory / "./b", {.replace = true})->is_in_place);
   EXPECT_EQ(names(), "b c ");
+  ::mkdir(a.c_str(), 0755);
+  test::failing_calls calls;
+  ASSERT_TRUE(unio::fs::move({}, a, {}, directory / "./a", {.replace = true})->is_in_place);
+  EXPECT_EQ(calls.count<&table::renameat>(), 1) << "it has another name for a moment";
 }
 
 } // namespace
