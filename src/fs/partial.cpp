@@ -91,7 +91,8 @@ int partial::lock() noexcept {
     // Some network filesystems have no locks: then nothing keeps two processes apart.
     if (e == -ENOLCK || e == -EOPNOTSUPP || e == -ENOSYS || e == -EINVAL) e = 0;
     if (e == 0) e = static_cast<int>(sys::fstat(of_, &s));
-    if (e == 0 && (!S_ISREG(s.st_mode) || s.st_uid != ::geteuid())) e = -EPERM;
+    // With another name it is perhaps a link to some file of this user's, which would be overwritten.
+    if (e == 0 && (!S_ISREG(s.st_mode) || s.st_uid != ::geteuid() || s.st_nlink > 1)) e = -EPERM;
     if (e != 0) return e == -EAGAIN ? -EBUSY : e;
     // The process that had it locked may have removed it.
     if (sys::fstatat(folder_, of_name_, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_dev == s.st_dev &&

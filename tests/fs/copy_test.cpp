@@ -1144,6 +1144,16 @@ TEST_F(resumed, verifies_what_it_takes_over) {
   EXPECT_EQ(compared(a, b), "");
 }
 
+TEST_F(resumed, overwrites_nothing_that_has_another_name) {
+  make(a);
+  test::make_file(directory / "victim", "precious");
+  ::link((directory / "victim").c_str(), (directory / ".b.unio-copy-of").c_str());
+  for (bool const resumes : {false, true})
+    EXPECT_EQ(copy({.resume = resumes}).error(), std::errc::operation_not_permitted);
+  EXPECT_EQ(directory.read("victim"), "precious");
+  EXPECT_EQ(names(), ".b.unio-copy-of a victim ");
+}
+
 // ── verifying ────────────────────────────────────────────────────────────────────────────────────────────
 
 TEST_F(copy_, verified_does_not_read_where_there_is_no_storage) {

@@ -87,9 +87,10 @@ struct copy_report {
 ///               be copied into itself, for two names of one file; EEXIST if there is something at `to`,
 ///               unless `replace` (then EISDIR or ENOTDIR if one is a directory, and the other is none);
 ///               EBUSY while another copy of a tree to this place is under way; EALREADY if one has been
-///               killed (see `resume`); ESTALE to `resume` what nothing says the source of; EACCES if the
-///               target's directory may not be read, which `durable` needs; as openat(2) for both. Nothing
-///               was changed then
+///               killed (see `resume`); ESTALE to `resume` what nothing says the source of; EPERM if
+///               .NAME.unio-copy-of is another user's, or has several names; EACCES if the target's
+///               directory may not be read, which `durable` needs; as openat(2) for both. Nothing was
+///               changed then
 /// Waiting       for the disk. `d` and a stop are looked at for each name and each 64 MiB
 /// Cancellation  leaves what was at `to` before; see `left_as`
 /// Cost          twelve system calls for a small file. `verify` waits for the disk once for each file.
