@@ -222,6 +222,8 @@ int comparer::visit(worker& w, node& n) noexcept {
   if (e == 0) e = list(w, b, second);
   if (e != 0 && e != -ENOMEM) {
     fail(path(w, n, {}), e);
+    first.all.clear(); // what is in half a list may be in the other tree all the same
+    second.all.clear();
     e = 0;
   }
   for (listing* l : {&first, &second}) {

@@ -2,6 +2,7 @@
 // copy_test.cpp, which compares each copy.
 
 #include "fs/tree_fixture.hpp"
+#include "support/failing_calls.hpp"
 #include "support/test.hpp"
 
 #include <unio/fs/compare.hpp>
@@ -42,6 +43,20 @@ TEST_F(compare_, names_the_mounts_that_it_leaves_alone) {
     EXPECT_EQ(r->failures[0].why.value(), EXDEV);
     EXPECT_EQ(across->differences, 2U) << "the file that is there, and the one that it hides";
     EXPECT_TRUE(across->failures.empty());
+  }
+}
+
+// Of the first tree or the second; what could not be listed may be there all the same.
+TEST_F(compare_, calls_nothing_different_in_a_directory_that_it_could_not_list) {
+  for (int const at : {1, 3}) {
+    test::failing_calls calls;
+    calls.fail<&unio::sys::table::getdents64>(EIO, {.at = at});
+    auto const r = compared({.threads = 1});
+    ASSERT_TRUE(r);
+    EXPECT_EQ(r->differences, 0U) << at;
+    ASSERT_EQ(r->failures.count(), 1U) << at;
+    EXPECT_EQ(r->failures[0].path, "");
+    EXPECT_EQ(r->failures[0].why, std::errc::io_error);
   }
 }
 
