@@ -85,12 +85,13 @@ class remover final : public crew {
 
   /// Removes what is no directory. 0; -EISDIR; or why not. 0 without `has_removed`: somebody else did.
   std::int64_t remove(int dir, char const* entry, std::atomic<bool>* has_removed = nullptr) noexcept;
+  /// Allows this user to read and change a directory; `entry` empty: `dir` itself.
+  static void allow(int dir, char const* entry) noexcept;
 
  private:
   int visit(worker& w, node& n) noexcept override;
   int left(worker& w, node& n) noexcept override;
   int clear(worker& w, node& n, int fd) noexcept;
-  static void allow(int dir, char const* entry) noexcept;
   bool remove_directory(worker& w, node& n, int in) noexcept;
 
   reduce_options const& options_;
@@ -170,7 +171,6 @@ int remover::clear(worker& w, node& n, int fd) noexcept {
   }
 }
 
-// Allows this user to read and change a directory.
 void remover::allow(int dir, char const* entry) noexcept {
   struct statx s;
   bool const is_open = *entry == '\0';
@@ -311,8 +311,12 @@ int remove_name(int folder, char const* name, char const* hidden, bool must_be_d
     return static_cast<int>(e);
   }
   if (!o.cross_mounts && is_mount_point(folder, name)) return -EBUSY;
-  constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  int const fd = sys::above_standard(sys::uninterrupted([&] { return sys::openat(folder, name, flags, 0); }));
+  constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK;
+  int fd = unio::detail::open_at(folder, name, flags, 0);
+  if (fd == -EACCES && o.make_writable) {
+    remover::allow(folder, name);
+    fd = unio::detail::open_at(folder, name, flags, 0);
+  }
   if (fd < 0) {
     if (sys::unlinkat(folder, name, AT_REMOVEDIR) != 0) return fd;
     told.entries.fetch_add(1, std::memory_order_relaxed);
