@@ -22,6 +22,7 @@ constexpr unsigned mask = STATX_BASIC_STATS;
 constexpr std::size_t longest_list = std::size_t{64} << 10; // XATTR_LIST_MAX, XATTR_SIZE_MAX
 
 bool is_skipped(std::string_view name) noexcept { return name == "security.selinux"; }
+bool is_acl(std::string_view name) noexcept { return name.starts_with("system."); }
 
 // A file whose attributes are read or set: by its descriptor; or, if that gives no access (O_PATH), by the
 // path of the descriptor, from where no link is followed.
@@ -45,7 +46,8 @@ bool is_expected(std::int64_t e) noexcept {
   return e == -EPERM || e == -EACCES || e == -EOPNOTSUPP || e == -ENOSYS || e == -EINVAL;
 }
 
-// Returns 0, or why they could not be listed.
+// The ACLs last: they change the mode, which must allow writing for attributes of users (xattr(7)). Returns 0,
+// or why they could not be listed.
 int copy_attributes(attributed from, attributed to, refusals& refused, not_kept& lost) noexcept {
   char few[1024];
   auto n = from.list(few, sizeof few);
@@ -63,14 +65,15 @@ int copy_attributes(attributed from, attributed to, refusals& refused, not_kept&
     if (n < 0) return static_cast<int>(n);
   }
   char* const value = many.get() + longest_list;
-  for (char const* at = names; n > 0 && at < names + n; at += std::strlen(at) + 1) {
-    if (is_skipped(at)) continue;
-    auto const size = from.get(at, value, longest_list);
-    if (size == -ENODATA) continue; // removed by another process
-    std::int64_t const e = size < 0 ? size : to.set(at, value, static_cast<std::size_t>(size));
-    if (e < 0) lost.attributes.fetch_add(1, std::memory_order_relaxed);
-    if (e < 0 && !is_expected(e)) refused.attribute = static_cast<int>(e);
-  }
+  for (bool const are_acls : {false, true})
+    for (char const* at = names; n > 0 && at < names + n; at += std::strlen(at) + 1) {
+      if (is_skipped(at) || is_acl(at) != are_acls) continue;
+      auto const size = from.get(at, value, longest_list);
+      if (size == -ENODATA) continue; // removed by another process
+      std::int64_t const e = size < 0 ? size : to.set(at, value, static_cast<std::size_t>(size));
+      if (e < 0) lost.attributes.fetch_add(1, std::memory_order_relaxed);
+      if (e < 0 && !is_expected(e)) refused.attribute = static_cast<int>(e);
+    }
   return 0;
 }
 
@@ -121,7 +124,7 @@ void defaults::find(int dir) noexcept {
   auto const n = sys::flistxattr(dir, names, sizeof names);
   bool has_acl = n < 0 && n != -EOPNOTSUPP;
   for (char const* at = names; n > 0 && at < names + n; at += std::strlen(at) + 1)
-    if (std::string_view(at).starts_with("system.")) has_acl = true;
+    if (is_acl(at)) has_acl = true;
   are_known = attributes_of(dir, "", a) == 0 && !has_acl && (a.mode & S_ISGID) == 0 && a.owner == owner &&
               a.group == group;
 }
@@ -146,10 +149,10 @@ refusals set_metadata(int from, int to, int dir, char const* name, attributes co
       if (e != -EPERM) refused.owner = static_cast<int>(e);
     }
   }
+  if (is_open && from >= 0) refused.attributes = copy_attributes({from}, {to}, refused, lost);
   if (!mode_is_set && !S_ISLNK(a.mode))
     refused.mode =
         static_cast<int>(is_open ? sys::fchmod(to, mode) : unio::detail::change_mode(dir, name, mode));
-  if (is_open && from >= 0) refused.attributes = copy_attributes({from}, {to}, refused, lost);
   timespec const times[2] = {{a.accessed_s, a.accessed_ns}, {a.modified_s, a.modified_ns}};
   refused.times = static_cast<int>(is_open ? sys::utimensat(to, nullptr, times, 0)
                                            : sys::utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW));

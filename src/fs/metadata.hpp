@@ -46,9 +46,9 @@ struct defaults {
 
   /// Of files that are made in `dir`.
   void find(int dir) noexcept;
-  /// Whether a file made with a.mode has it.
+  /// Whether a file made with a.mode has it, and may be written until all else is set.
   [[nodiscard]] bool have_mode(attributes const& a) const noexcept {
-    return are_known && (a.mode & (umask | 07000)) == 0;
+    return are_known && (a.mode & (umask | 07000)) == 0 && (a.mode & 0200) != 0;
   }
 };
 
@@ -65,8 +65,9 @@ struct refusals {
   }
 };
 
-/// Sets the owner, the mode, the extended attributes with the ACLs, and the times, in this order: chown(2)
-/// clears bits of the mode and capabilities, and all of it changes times. Goes on after each refusal.
+/// Sets the owner, the extended attributes with the ACLs, the mode, and the times, in this order: chown(2)
+/// clears bits of the mode and capabilities, only root may set attributes of what may not be written, and all
+/// of it changes times. Goes on after each refusal.
 ///
 /// `from` and `to` are open, or `to` is -1 and what is meant is `name` in `dir` (a link, a FIFO, …), whose
 /// extended attributes copy_attributes_of_special() copies; `dir` must be one in which no other user can

@@ -98,9 +98,8 @@ int tree_copier::verify_whole(worker& w, node& n, int from, int out, char const*
   if (to.get() < 0) return to.get();
   int const e = files_.verify(from, to.get(), w.buffer + settings_.buffer, this,
                               [](void* c) noexcept { return static_cast<tree_copier*>(c)->must_end(); });
-  if (e == 0) // reading has changed its time
-    report_refusals(w, n, name,
-                    set_metadata(from, to.get(), -1, nullptr, a, files_.known, false, files_.lost));
+  if (e == 0) // reading has changed its time; it has its attributes, and may not be writable any more
+    report_refusals(w, n, name, set_metadata(-1, to.get(), -1, nullptr, a, files_.known, false, files_.lost));
   return e;
 }
 

@@ -900,15 +900,20 @@ TEST_F(copy_, of_a_fifo_has_its_mode_on_older_systems) {
 
 // ── metadata ─────────────────────────────────────────────────────────────────────────────────────────────
 
-TEST_F(copy_, inherits_no_acl_that_its_source_does_not_have) {
+// What linux/posix_acl_xattr.h describes: all rights for one more user.
+struct acl_of_one {
   struct entry {
     std::uint16_t tag, rights;
     std::uint32_t id;
   };
-  struct {
-    std::uint32_t version = 2; // linux/posix_acl_xattr.h
-    entry entries[5] = {{1, 7, ~0U}, {2, 7, 65534}, {4, 5, ~0U}, {16, 7, ~0U}, {32, 5, ~0U}};
-  } const acl;
+  explicit acl_of_one(std::uint16_t owner)
+      : entries{{1, owner, ~0U}, {2, 7, 65534}, {4, 5, ~0U}, {16, 7, ~0U}, {32, 5, ~0U}} {}
+  std::uint32_t version = 2;
+  entry entries[5];
+};
+
+TEST_F(copy_, inherits_no_acl_that_its_source_does_not_have) {
+  acl_of_one const acl(7);
   std::string const in = directory / "in";
   ::mkdir(in.c_str(), 0755);
   if (::setxattr(in.c_str(), "system.posix_acl_default", &acl, sizeof acl, 0) != 0)
@@ -926,6 +931,30 @@ TEST_F(copy_, inherits_no_acl_that_its_source_does_not_have) {
   EXPECT_EQ(compared(a, in + "/tree"), "");
   EXPECT_EQ(compared(a + "/file0", in + "/file"), "");
   EXPECT_EQ(compared(a + "/pipe", in + "/pipe"), "");
+}
+
+// Only root may set attributes of what may not be written, and an ACL takes its rights from the owner, too.
+TEST_F(copy_, keeps_attributes_of_what_its_owner_may_not_write) {
+  acl_of_one const acl(4);
+  ::chmod(directory.path().c_str(), 0777);
+  ::mkdir(a.c_str(), 0755);
+  for (auto const* name : {"file", "with_acl"}) test::make_file(a + "/" + name, "x");
+  ::mkdir((a + "/directory").c_str(), 0755);
+  for (auto const* name : {"/file", "/with_acl", "/directory", ""})
+    if (::setxattr((a + name).c_str(), "user.a", "value", 5, 0) != 0)
+      GTEST_SKIP() << "no attributes here: " << std::strerror(errno);
+  (void)::setxattr((a + "/with_acl").c_str(), "system.posix_acl_access", &acl, sizeof acl, 0);
+  ::chmod((a + "/file").c_str(), 0444);
+  ::chmod((a + "/directory").c_str(), 0555);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::system(("chown -R 65534 '" + a + "'").c_str()), 0);
+  }
+  for (auto const* name : {"", "/file"})
+    EXPECT_TRUE(test::as_nobody([&] {
+      auto const r = clone_or_copy({}, a + name, {}, b);
+      return r && r->is_in_place && r->attributes_not_kept == 0 && r->failures.empty() &&
+             compared(a + name, b).empty() && reduce({}, b, {.make_writable = true})->is_gone;
+    })) << name;
 }
 
 TEST_F(copy_, has_the_contents_although_metadata_are_refused) {
