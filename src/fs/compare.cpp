@@ -185,12 +185,9 @@ int comparer::compare_names(worker& w, int a, int b, char const* name_a, char co
   }
   compare_metadata(x, y, d);
   if (S_ISLNK(x.mode) && counts(difference::contents)) {
-    char text[2][unio::detail::longest_path + 1];
-    auto const n = sys::readlinkat(a, name_a, text[0], sizeof text[0]);
-    auto const m = sys::readlinkat(b, name_b, text[1], sizeof text[1]);
-    if (n < 0 || m < 0) return static_cast<int>(std::min(n, m));
-    if (n != m || std::memcmp(text[0], text[1], static_cast<std::size_t>(n)) != 0)
-      add(d, difference::contents);
+    int const same = same_links(a, name_a, b, name_b);
+    if (same < 0) return same;
+    if (same == 0) add(d, difference::contents);
   }
   is_directory = S_ISDIR(x.mode);
   bool const opens = S_ISREG(x.mode) || (is_directory && counts(difference::attributes));

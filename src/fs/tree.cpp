@@ -87,4 +87,12 @@ int trees::same_contents(int a, int b, std::byte* buffer, std::size_t bytes, voi
   return -ECANCELED;
 }
 
+int trees::same_links(int a, char const* name_a, int b, char const* name_b) noexcept {
+  char text[2][unio::detail::longest_path + 1];
+  auto const n = sys::readlinkat(a, name_a, text[0], sizeof text[0]);
+  auto const m = sys::readlinkat(b, name_b, text[1], sizeof text[1]);
+  if (n < 0 || m < 0) return static_cast<int>(std::min(n, m));
+  return n == m && std::memcmp(text[0], text[1], static_cast<std::size_t>(n)) == 0 ? 1 : 0;
+}
+
 } // namespace unio::fs

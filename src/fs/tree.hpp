@@ -72,4 +72,7 @@ inline crew_settings settings_of(tree_options const& o, deadline d, stop_token s
 int same_contents(int a, int b, std::byte* buffer, std::size_t bytes, void* asked,
                   bool (*must_end)(void* asked) noexcept) noexcept;
 
+/// Whether two links say the same: 1, 0, or a negative code.
+int same_links(int a, char const* name_a, int b, char const* name_b) noexcept;
+
 } // namespace unio::fs::trees

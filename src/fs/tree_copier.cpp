@@ -238,16 +238,17 @@ std::int64_t tree_copier::copy_one(worker& w, node& n, int in, int out,
   if (int const e = attributes_of(in, name, a); e != 0) return e;
   if (S_ISDIR(a.mode)) return -EISDIR;
   if (S_ISREG(a.mode)) return copy_file(w, n, in, out, name);
-  if (is_whole(out, name, a)) {
-    files_.unchanged.fetch_add(1, std::memory_order_relaxed);
-    return 0;
-  }
   bool is_linked = false;
   first_name* first = nullptr;
   std::unique_lock lock(linked_mutex_, std::defer_lock);
   if (a.links > 1) {
     lock.lock();
     if (auto const e = link(w, n, out, name, a, first, is_linked); e != 0) return e;
+  }
+  bool const may_differ = files_.options.verify && S_ISLNK(a.mode);
+  if (!is_linked && is_whole(out, name, a) && !(may_differ && same_links(in, name, out, name) != 1)) {
+    files_.unchanged.fetch_add(1, std::memory_order_relaxed);
+    return 0;
   }
   refusals refused;
   std::int64_t e = is_linked ? 0 : files_.make_special(in, name, out, name, a, refused);

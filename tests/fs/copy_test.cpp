@@ -1158,8 +1158,25 @@ TEST_F(resumed, has_nothing_that_the_source_has_no_longer) {
   EXPECT_EQ(compared(a, b), "");
 }
 
+TEST_F(resumed, links_what_is_no_file_to_what_is_there) {
+  make(a);
+  ::mkfifo((a + "/pipe").c_str(), 0600);
+  for (auto const* name : {"l", "pipe"})
+    for (auto const* at : {"/dir0/", "/again_"}) ::link((a + "/" + name).c_str(), (a + at + name).c_str());
+  for (auto const* const missing : {"l", "dir0/l", "again_pipe", "pipe"}) {
+    interrupt(a);
+    ::unlink((directory / ".b.unio-copy/" + missing).c_str());
+    auto const r = resume(a);
+    ASSERT_TRUE(r && r->is_in_place && r->failures.empty());
+    EXPECT_GT(r->unchanged, 0u);
+    EXPECT_EQ(compared(a, b), "") << missing;
+    ASSERT_EQ(::system(("rm -r '" + b + "'").c_str()), 0);
+  }
+}
+
 TEST_F(resumed, verifies_what_it_takes_over) {
   make(a);
+  set_time(a + "/l", 1000000000, 7);
   test::make_file(a + "/taken", "right");
   set_time(a + "/taken", 1000000000, 7);
   ::chmod((a + "/taken").c_str(), 0600);
@@ -1169,6 +1186,10 @@ TEST_F(resumed, verifies_what_it_takes_over) {
   test::make_file(taken, "wrong");
   ::chmod(taken.c_str(), 0600);
   set_time(taken, 1000000000, 7);
+  std::string const link = directory / ".b.unio-copy/l";
+  ::unlink(link.c_str());
+  ::symlink("y", link.c_str());
+  set_time(link, 1000000000, 7);
   ASSERT_TRUE(resume(a, true)->is_in_place);
   EXPECT_EQ(compared(a, b), "");
 }
