@@ -43,6 +43,7 @@ class tree_copier final : public crew {
  private:
   int visit(worker& w, node& n) noexcept override;
   int left(worker& w, node& n) noexcept override;
+  bool is_gone(worker& w, node& n) noexcept;
   int make_directory(worker& w, node& n) noexcept;
   std::int64_t copy_one(worker& w, node& n, int in, int out, directory_entry const& e) noexcept;
   std::int64_t copy_file(worker& w, node& n, int in, int out, char const* name) noexcept;
@@ -277,11 +278,21 @@ int tree_copier::make_directory(worker& w, node& n) noexcept {
   return to_int(e);
 }
 
+// Whether a directory that cannot be opened was removed since it was listed.
+bool tree_copier::is_gone(worker& w, node& n) noexcept {
+  attributes a;
+  int e = use(w, *n.parent, 0); // the root is open
+  if (e < 0) return e == -ENOENT;
+  e = attributes_of(e, n.name, a);
+  unuse(*n.parent);
+  return e == -ENOENT;
+}
+
 int tree_copier::visit(worker& w, node& n) noexcept {
   auto& mine = n.extra<own>();
   int const in = use(w, n, 0);
   if (in < 0) {
-    fail(w, n, "", "open", in);
+    if (in != -ENOENT || !is_gone(w, n)) fail(w, n, "", "open", in);
     return 0;
   }
   std::int64_t e = attributes_of(in, "", mine.source);

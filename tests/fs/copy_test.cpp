@@ -804,6 +804,21 @@ TEST_F(copy_, is_equal_on_every_filesystem) {
 
 // ── what others do meanwhile ─────────────────────────────────────────────────────────────────────────────
 
+TEST_F(copy_, of_a_tree_is_whole_without_what_is_removed_from_the_source_since_it_was_listed) {
+  test::make_bushy(a, 2, 2, 1);
+  where = &a;
+  turn = 0;
+  test::failing_calls calls;
+  calls.answer<&table::getdents64>([](int fd, void* to, std::size_t n) noexcept {
+    auto const got = unio::sys::kernel.getdents64(fd, to, n);
+    if (turn++ == 0) (void)::system(("rm -r '" + *where + "/dir0' '" + *where + "/file0'").c_str());
+    return got;
+  });
+  auto const r = copy({{.threads = 1}});
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->is_in_place && r->failures.empty() && r->missing == 0) << r->failures[0].path;
+  EXPECT_EQ(compared(a, b, {{}, difference::contents}), "");
+}
 
 TEST_F(copy_, replaces_nothing_of_another_process_where_a_filesystem_has_no_flags) {
   test::make_file(a, "mine");
