@@ -86,6 +86,7 @@ struct atomic_append::state {
   int look(request& r, detail::entity_list const& entities, seen& what) noexcept;
   int await_one(request& r, found const& other, detail::waiting how) noexcept;
   int bury(request const& r, found const& dead, detail::waiting how) noexcept;
+  int bury_alone(request const& r, found const& dead) noexcept;
   int take_notes(request const& r, detail::entity_list const& entities, detail::waiting how,
                  bool& died) noexcept;
   static int note_told(request const& r, detail::entity_list const& entities, std::size_t i) noexcept;
@@ -325,27 +326,40 @@ int atomic_append::state::await_one(request& r, found const& other, detail::wait
   return c.state == layout::waiting_or_held ? bury(r, other, how) : 0;
 }
 
-// The requesting process has died. If it cannot have had its turn the death need not be reported.
+// The requesting process has died.
 int atomic_append::state::bury(request const& r, found const& dead, detail::waiting how) noexcept {
   if (int const e = byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how); e != 0)
     return e;
   hooks::step("bury.alone");
+  int const e = bury_alone(r, dead);
+  byte_lock::unlock(r.fd, layout::recovery_byte);
+  return e;
+}
+
+// With the lock on recovery_byte. If it cannot have had its turn the death need not be reported.
+int atomic_append::state::bury_alone(request const& r, found const& dead) noexcept {
   cell c;
   int e = read_at(r.fd, &c, sizeof c, dead.at);
-  if (e == 0 && c.id == dead.id && c.state == layout::waiting_or_held) {
-    layout::state becomes = layout::died;
-    cells_of_one all;
+  if (e != 0 || c.id != dead.id || c.state != layout::waiting_or_held) return e;
+  layout::state becomes = layout::died;
+  cells_of_one all;
+  e = all.read(r.fd, dead.at, c.cells);
+  // Killed while it appended: the kernel ends a write of several pages then (generic_perform_write()).
+  bool const is_part =
+      e == native(error::damaged_lock_file) ||
+      (e == 0 && !std::ranges::all_of(all.get(), [&](cell const& x) { return is_valid(x) && x.id == c.id; }));
+  if (is_part) {
+    becomes = layout::done;
+  } else if (e == 0) {
     detail::entity_list its;
-    e = all.read(r.fd, dead.at, c.cells);
-    if (e == 0) e = list(all.get(), wanted::all, its);
+    e = list(all.get(), wanted::all, its);
     request as_it = {.fd = r.fd, .id = c.id, .at = dead.at, .size = all.bytes()};
     seen before;
     if (e == 0) e = look(as_it, its, before);
     if (before.obstacle.at != 0) becomes = layout::done; // it was still waiting: states only grow
-    if (e == 0) e = write_state(r.fd, dead.at, becomes);
-    hooks::step("bury.buried");
   }
-  byte_lock::unlock(r.fd, layout::recovery_byte);
+  if (e == 0 || is_part) e = write_state(r.fd, dead.at, becomes);
+  hooks::step("bury.buried");
   return e;
 }
 

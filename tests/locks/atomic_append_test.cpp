@@ -203,6 +203,31 @@ TEST_F(atomic_append_, survives_records_that_were_cut_off) {
   EXPECT_TRUE(open().try_lock(a).has_value());
 }
 
+// As the kernel ends a write of several pages: what was killed had not asked yet.
+TEST_F(atomic_append_, is_had_by_others_if_one_was_killed_while_it_appended) {
+  for (bool const others_append : {false, true}) {
+    process killed([this](process::channel&) {
+      atomic_append own = open();
+      std::vector<entity> many;
+      for (std::uint64_t i = 0; i != 40; ++i) many.emplace_back(i); // four records
+      failing_calls calls;
+      calls.answer<&table::pwritev2>(
+          [](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept -> std::int64_t {
+            iovec const half{v->iov_base, v->iov_len / 2};
+            (void)unio::sys::kernel.pwritev2(fd, &half, n, at, flags);
+            return ::raise(SIGKILL);
+          });
+      return own.lock(many).has_value() ? 1 : 2;
+    });
+    (void)killed.wait();
+    atomic_append m = open();
+    for (int i = 0; others_append && i != 5; ++i) (void)m.lock(entity(1000)).value();
+    auto const held = m.lock(a, 20s);
+    ASSERT_TRUE(held.has_value()) << held.error().message();
+    EXPECT_FALSE(held->owner_died());
+  }
+}
+
 TEST_F(atomic_append_, is_not_stuck_where_it_cannot_mark_what_is_done) {
   atomic_append m = open();
   auto held = m.lock(a).value();
