@@ -22,6 +22,7 @@
 #include "locks/hooks.hpp"
 #include "locks/lock_file.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/ofd_lock.hpp"
 
 #include <unio/locks/atomic_append.hpp>
 
@@ -438,7 +439,11 @@ void atomic_append::state::finish(request const& r) noexcept {
 int atomic_append::state::carry_notes(request const& r, std::uint64_t from) noexcept {
   cell c;
   if (int const e = read_at(r.fd, &c, sizeof c, from); e != 0) return e;
-  if (!is_valid(c) || c.number != 0 || c.state != layout::died) return 0;
+  if (!is_valid(c) || c.number != 0) return 0;
+  // Nobody may ever ask for what it held.
+  if (c.state == layout::waiting_or_held && sys::ofd_is_locked(r.fd, layout::request_bytes + c.id) == 0)
+    return bury_alone(r, {from, c.id});
+  if (c.state != layout::died) return 0;
   cells_of_one all;
   if (int const e = all.read(r.fd, from, c.cells); e != 0) return e;
   std::size_t const size = all.bytes();

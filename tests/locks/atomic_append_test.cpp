@@ -152,6 +152,16 @@ TEST_F(atomic_append_, carries_what_is_untold_along_and_looks_at_little) {
   EXPECT_FALSE(m.lock(b).value().owner_died());
 }
 
+TEST_F(atomic_append_, looks_at_little_although_nobody_asks_for_what_the_dead_had) {
+  atomic_append m = open();
+  die_with({a});
+  for (std::uint64_t i = 0; i != 5000; ++i) EXPECT_FALSE(m.lock(b).value().owner_died());
+  failing_calls calls;
+  (void)m.lock(b).value();
+  EXPECT_LT(calls.count<&table::preadv2>(), 90); // of 32 cells each
+  EXPECT_TRUE(m.lock(a).value().owner_died());
+}
+
 TEST_F(atomic_append_, tells_one_that_came_before_the_death_was_carried) {
   atomic_append m = open();
   die_with({a});
