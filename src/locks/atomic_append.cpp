@@ -146,10 +146,10 @@ int atomic_append::state::check_header(bool& fresh) noexcept {
   } else {
     // Others may have appended, and moved the hint on, since the length was read.
     if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
-    if (h.first < layout::cells_at || h.first % sizeof(cell) != 0 ||
-        h.first > static_cast<std::uint64_t>(s.st_size))
-      return native(error::damaged_lock_file);
-    first.store(h.first, std::memory_order_relaxed);
+    if (h.first < layout::cells_at || h.first % sizeof(cell) != 0) return native(error::damaged_lock_file);
+    // After a power loss: the hint was on the disk before the length was. No record is left then.
+    fresh = h.first > static_cast<std::uint64_t>(s.st_size);
+    if (!fresh) first.store(h.first, std::memory_order_relaxed);
   }
   return 0;
 }

@@ -308,6 +308,21 @@ TEST_F(atomic_append_, refuses_foreign_content_and_leaves_it_alone) {
   expect_refused(whole.substr(0, layout::cells_at - 1), error::damaged_lock_file); // a part of a copy
 }
 
+TEST_F(atomic_append_, is_made_anew_if_a_power_loss_has_taken_all_that_counted) {
+  std::string changed = good();
+  std::uint64_t const first = layout::cells_at + (std::uint64_t{1} << 20);
+  std::memcpy(changed.data() + offsetof(layout::append_header, first), &first, sizeof first);
+  directory.write("lock", changed); // the same inode
+  {
+    atomic_append const m = open();
+    EXPECT_EQ(std::filesystem::file_size(path), layout::cells_at);
+    directory.write("lock", changed);
+    EXPECT_EQ(opening("lock"), error::damaged_lock_file); // it has a user
+  }
+  atomic_append m = open();
+  EXPECT_TRUE(m.lock(a).has_value());
+}
+
 // ── cut off: `: > lock` ────────────────────────────────────────────────────────────────────────────────────
 
 TEST_F(atomic_append_, is_made_anew_after_it_was_cut_off_while_it_was_held) {
