@@ -133,7 +133,10 @@ TEST_F(atomic_append_, says_nothing_of_the_death_of_one_that_waited) {
       ASSERT_GT(std::filesystem::file_size(path), size); // it has asked
     }
     process next([&](process::channel&) { return open().lock(wanted).value().owner_died() ? 1 : 0; });
-    std::this_thread::sleep_for(20ms);
+    auto const is_found = [&] { // the death, while it was still waiting
+      return directory.read("lock")[size + offsetof(layout::cell, state)] != layout::waiting_or_held;
+    };
+    for (int i = 0; i != 2000 && !is_found(); ++i) std::this_thread::sleep_for(1ms);
     held.unlock();
     EXPECT_EQ(next.wait(), 0);
   }
