@@ -254,6 +254,27 @@ TEST_F(foreign_files, ending_leaves_none_under_way) {
   EXPECT_EQ(reported_now(watch), 0u);
 }
 
+TEST_F(foreign_files, ending_loses_nothing_of_what_is_watched) {
+  pair_of_sockets s;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  EXPECT_EQ(reported_now(watch), 0u);
+  start_all(false);
+  s.send();
+  reactor.end_transfers();
+  EXPECT_EQ(reported(watch, 1s) & foreign::readable, foreign::readable);
+  reactor.remove(watch);
+}
+
+TEST_F(foreign_files, ending_takes_no_interruption) {
+  start_all(false);
+  reactor.interrupt();
+  reactor.end_transfers();
+  foreign_event e;
+  auto const start = std::chrono::steady_clock::now();
+  EXPECT_EQ(reactor.run(10s, &e, 1), 0u);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+}
+
 TEST_F(foreign_files, goes_on_when_the_ring_is_forbidden) {
   if (std::string_view(reactor.driver()) != "io_uring") GTEST_SKIP() << "there is no ring";
   start_all(false);

@@ -149,7 +149,13 @@ void foreign_reactor::end_transfers() noexcept {
     s.transfers.cancel_all(*s.driver);
   }
   foreign_event unused[64];
-  while (!s.has_ended_transfers()) run(std::chrono::milliseconds(10), unused, std::size(unused));
+  bool any_of_watches = false;
+  while (!s.has_ended_transfers()) {
+    std::size_t const n = run(std::chrono::milliseconds(10), unused, std::size(unused));
+    for (std::size_t i = 0; i != n; ++i) any_of_watches = any_of_watches || unused[i].watch != nullptr;
+  }
+  if (any_of_watches) s.report_again();
+  interrupt(); // what has interrupted one of these was for the next
 }
 
 void foreign_reactor::list_by(foreign_lister lister, void* loop) noexcept {

@@ -177,6 +177,12 @@ void foreign_reactor::state::answer_call() noexcept {
   if (is_called.exchange(false, std::memory_order_relaxed)) (void)open(foreign_use::by_several);
 }
 
+void foreign_reactor::state::report_again() noexcept {
+  std::scoped_lock const guard(lock);
+  for (foreign_watch* w = first; w != nullptr; w = foreign_access::next(*w))
+    if (w->can_wait()) (void)driver->arm(*w, 0, foreign_access::interest(*w));
+}
+
 void foreign_reactor::state::failed_to_wait(int native_code) noexcept {
   if (native_code == -EINTR) return;
   std::scoped_lock const guard(lock);

@@ -110,6 +110,8 @@ struct foreign_reactor::state {
   /// False: it cannot run it.
   bool other_runner(void const* thread) noexcept;
   void answer_call() noexcept;
+  /// What each watch is ready for, which a run() has collected that reports nothing.
+  void report_again() noexcept;
   void failed_to_wait(int native_code) noexcept;
   /// What the thread had asked of the kernel would end with it. The next may have a ring of its own.
   static void runner_ends(void* self) noexcept;
