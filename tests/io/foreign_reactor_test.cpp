@@ -638,6 +638,23 @@ TEST_F(foreign_loop, a_child_goes_on_and_its_parent_too) {
   reactor.remove(watch);
 }
 
+TEST_F(foreign_loop, what_a_child_arms_is_not_its_parents) {
+  pair_of_sockets s;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  EXPECT_EQ(reported_now(watch), 0u);
+  pid_t const child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    bool const ok = !reactor.arm(watch, foreign::writable) && (reported(watch) & foreign::writable) != 0;
+    ::_exit(ok ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(reported(watch, 1ms), 0u);
+  reactor.remove(watch);
+}
+
 TEST(foreign_loops, says_why_it_does_not_open) {
   environment_variable const driver("UNIO_DRIVER", "nonsense");
   foreign_reactor r;

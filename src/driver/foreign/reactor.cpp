@@ -42,6 +42,8 @@ std::error_code foreign_reactor::add(foreign_watch& w, int fd, unsigned interest
 
 std::error_code foreign_reactor::arm(foreign_watch& w, unsigned interest) noexcept {
   state& s = *state_;
+  if (s.in_child()) [[unlikely]]
+    (void)s.leave_parent();
   std::scoped_lock const guard(s.lock);
   unsigned const had = foreign_access::interest(w);
   foreign_access::interest(w) = static_cast<std::uint8_t>(had | interest);
