@@ -624,6 +624,70 @@ TEST_P(several, what_was_posted_is_pending_for_others_until_it_has_run) {
   EXPECT_EQ(m_->try_run().value(), 0);
 }
 
+/// While it lives, the first call in which a thread that has set `here` sleeps, and which brings something,
+/// fails afterwards, once `armed`.
+class waking_that_fails {
+ public:
+  waking_that_fails() {
+    sleeping = 0;
+    armed = false;
+    calls_->epoll_wait = [](int epoll, epoll_event* e, int n, timespec const* timeout) noexcept {
+      bool const sleeps = timeout == nullptr || timeout->tv_sec != 0 || timeout->tv_nsec != 0;
+      return slept(sleeps, 1, [&] { return unio::sys::kernel.epoll_wait(epoll, e, n, timeout); });
+    };
+    calls_->io_uring_enter = [](int fd, unsigned submit, unsigned wait, unsigned flags, void const* extra,
+                                std::size_t size) noexcept {
+      return slept(wait != 0, 0,
+                   [&] { return unio::sys::kernel.io_uring_enter(fd, submit, wait, flags, extra, size); });
+    };
+  }
+  static inline thread_local bool here = false;
+  static inline std::atomic<int> sleeping = 0; ///< threads in such a call
+  static inline std::atomic<bool> armed = false;
+
+ private:
+  template <class Call> static std::int64_t slept(bool sleeps, int brings, Call call) noexcept {
+    sleeping += sleeps;
+    std::int64_t const r = call();
+    sleeping -= sleeps;
+    return sleeps && r >= brings && armed && std::exchange(here, false) ? -EBADF : r;
+  }
+  replaced_calls calls_;
+};
+
+TEST_P(several, a_thread_whose_run_fails_when_it_is_called_leaves_nothing_pending) {
+  waking_that_fails const calls;
+  auto p = make_pipe();
+  char memory[4];
+  watched read{unio::async_read(p.reader, unio::mutable_buffer(memory))};
+  std::latch joined(1), begun(1), may_end(1);
+  std::atomic<bool> ran = false;
+  std::thread called([&] {
+    (void)m_->try_run(); // its place is the first
+    joined.count_down();
+    begun.wait();
+    waking_that_fails::here = true;
+    while (m_->run().value_or(0) != 0) continue;
+    may_end.wait();
+  });
+  joined.wait();
+  std::thread other([&] {
+    (void)m_->try_run();
+    read.start();
+    begun.count_down();
+    while (!read.finished() || !ran) ASSERT_TRUE(m_->run().has_value());
+    EXPECT_EQ(m_->try_run().value(), 0);
+    may_end.count_down();
+  });
+  while (waking_that_fails::sleeping != 2) std::this_thread::sleep_for(1ms);
+  waking_that_fails::armed = true;
+  ASSERT_TRUE(m_->post([&] { ran = true; }));
+  while (!ran) std::this_thread::yield();
+  put(p.writer.native_handle());
+  called.join();
+  other.join();
+}
+
 TEST_P(several, an_operation_is_cancelled_by_a_third_thread_while_it_is_handed_over) {
   for (int round = 0; round != 300; ++round) {
     unio::timer_handle t = timer(1h);

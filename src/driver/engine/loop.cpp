@@ -183,7 +183,10 @@ result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
   if (before == 0 && !turn_.has_ready() && any_posted_here() == 0 && until != 0)
     sleep_until = linger_for_workers() ? 0 : std::min(until, next_due());
   int const e = is_plain ? fetch(b, sleep_until, true, true) : fetch_apart(b, sleep_until, true);
-  if (e != 0 && !turn_.has_results()) return {.error = e};
+  if (e != 0 && !turn_.has_results()) {
+    if (!is_plain) count_landed(); // what a thread was called for, say, and leaves to others
+    return {.error = e};
+  }
   if (sleep_until != 0) expire();
   int const due_first = (rotation & 2) != 0 ? 0 : turn_budget / 2;
   ran += is_plain ? serve(b, due_first, true, true) : serve_apart(b, due_first, true);
