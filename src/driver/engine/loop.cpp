@@ -175,7 +175,7 @@ result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
   if ((before != 0 || is_plain) ? is_idle() : is_done()) {
     (void)take_wake();
     bool const more = has_posted() || (shared_ != nullptr && shared_->has_shared());
-    if (before == 0 && more && !b.spent()) return {.is_over = false};
+    if (before == 0 && more) return {.is_over = b.spent(), .n = -1};
     return {.n = ran + take_delivered()};
   }
   std::int64_t sleep_until = 0;
