@@ -238,6 +238,8 @@ THREADS = [
         ("driver/engine/closing.cpp",
          "if (shared_ != nullptr && std::exchange(woken, false)) shared_->give_wake();",
          "")]),
+    ("a wake is for the run of a task", "a_wake_is_for_a_run_and_not_for_that_of_a_task", [
+        ("coro/away.cpp", "one_of_several != nullptr ? one_of_several->run_in_call() : m->run()", "m->run()")]),
     ("a thread that has slept for long seems to be away since", "goes_on_soon_though_its_thread_has_slept_for_long", [
         ("driver/engine/several.cpp", "if (has_woken) count_trip();", "")]),
     ("what another thread ends is waited for here", "what_is_destroyed_is_waited_for_though_another_ends_it", [

@@ -79,7 +79,7 @@ void async_run(io_multiplexer& m, A&&... a);
 /// Returns        what the task returns
 /// Throws         what leaves the task; std::system_error if `m` cannot be run
 /// Preconditions  this thread runs `m`, or no thread has yet, or several may
-/// Cost           none of its own: no block, no lock
+/// Cost           none of its own: no block; a lock if several may run `m`
 template <detail::startable A>
 detail::task_value_t<A> run(io_multiplexer& m, A&& a, run_options const& options = {});
 /// On the calling thread's own multiplexer: what the main() of a program calls.

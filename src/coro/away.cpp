@@ -1,4 +1,6 @@
 #include "core/thread_token.hpp"
+#include "driver/engine.hpp"
+#include "driver/registry.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/connect.hpp>
@@ -42,8 +44,12 @@ class stays_here : message_link<stays_here>, public async_wait {
   thread_ = this_thread_token();
   if ((state_.fetch_or(bit_running, std::memory_order_acq_rel) & bit_woken) != 0) return {};
   failure why;
+  // Of several threads, a wake() is for a run() of another one.
+  driver::engine* const one_of_several =
+      m->is_shared() ? driver::registry::find(m->of_this_thread()) : nullptr;
   while (!is_awake() && !why) {
-    if (result<int> const r = m->run(); !r.has_value()) {
+    result<int> const r = one_of_several != nullptr ? one_of_several->run_in_call() : m->run();
+    if (!r.has_value()) {
       why = r.error();
     } else if (sleep.finished() && !is_awake()) {
       why = sleep.result().error(); // it could not be started

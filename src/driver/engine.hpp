@@ -99,6 +99,8 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   /// Takes a begun operation, which an attempt has found would wait, to its end. Its receiver is notified.
   /// False: this cannot go on, has not ended it, and no longer has it.
   bool drive(io_operation& op) noexcept;
+  /// As run(), of one of several, in a call that waits for one thing: a wake() is for another run().
+  result<int> run_in_call() noexcept;
   /// Nothing is pending here, nor on the engines with which it shares the count.
   [[nodiscard]] bool is_done() const noexcept;
 

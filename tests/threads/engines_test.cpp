@@ -312,6 +312,25 @@ SEEDED_TEST_P(threads_on, a_wake_is_for_a_run_and_not_for_a_blocking_call) {
   third.join();
 }
 
+// The same, where its thread runs a task meanwhile.
+SEEDED_TEST_P(threads_on, a_wake_is_for_a_run_and_not_for_that_of_a_task) {
+  connection c(*m);
+  std::atomic<bool> stop{false};
+  std::latch runs(1);
+  std::thread runner(run_until_stopped, std::ref(*m), std::ref(runs), std::cref(stop));
+  runs.wait();
+  std::thread third([&] {
+    std::this_thread::sleep_for(1ms);
+    stop = true;
+    m->wake();
+    runner.join();
+    c.write();
+  });
+  std::byte room[1];
+  require(unio::run(*m, c.ends.first.co_read(unio::mutable_buffer(room))).has_value(), "it is read");
+  third.join();
+}
+
 SEEDED_TEST_P(threads_on, a_wake_is_for_a_thread_that_runs) {
   (void)m->try_run(); // this thread has used it, and does not run it now
   std::atomic<bool> stop{false};

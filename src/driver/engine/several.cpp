@@ -57,6 +57,13 @@ void engine::come_back(unsigned depth) noexcept {
   depth_ = depth;
 }
 
+result<int> engine::run_in_call() noexcept {
+  bool woken = false;
+  result<int> const r = run_turns(-1, forever, &woken);
+  if (woken) shared_->give_wake();
+  return r;
+}
+
 void engine::discount_landed() noexcept {
   counts_work_ = false;
   int const left = static_cast<int>(deferred_);
