@@ -183,6 +183,7 @@ TEST(socket_options, that_are_texts_with_a_nul_are_refused_where_sockets_are_mad
   EXPECT_EQ(listening_socket_handle::listen(at, {.device = device}).error(), unio::error::embedded_nul);
   EXPECT_EQ(socket_handle::create(unio::address_family::ipv4, {.device = device}).error(),
             unio::error::embedded_nul);
+  EXPECT_EQ(socket_handle::connected_to(at, {.device = device}).error(), unio::error::embedded_nul);
   EXPECT_EQ(datagram_handle::bind(at, {.device = device}).error(), unio::error::embedded_nul);
 }
 

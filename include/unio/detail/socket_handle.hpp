@@ -27,7 +27,7 @@ class UNIO_API async_connected : public detail::connect_operation,
     if (made) {
       socket_ = static_cast<socket_handle&&>(*made);
     } else {
-      refuse_with(-made.error().value());
+      refuse_with(detail::to_native(made.error()));
     }
   }
   socket_handle socket_;
