@@ -51,12 +51,15 @@ result<int> watch_handle::add(path_handle const& base, path_view name, watch_kin
   if (int const e = name.check(); e != 0) return detail::failed_on(e, "add", name.c_str(), name.size());
   detail::path_buffer path;
   char const* text = name.c_str();
+  // The name of `base` below /proc is a link, which leads to it.
+  auto const kinds =
+      static_cast<std::uint32_t>(what) & ~(name.size() == 0 ? std::uint32_t{IN_DONT_FOLLOW} : 0U);
   if (base.is_open() && *text != '/') {
     if (int const e = put_path(base, name, path); e != 0)
       return detail::failed_on(e, "add", name.c_str(), name.size());
     text = path.text;
   }
-  std::int64_t const r = sys::inotify_add_watch(fd_, text, static_cast<std::uint32_t>(what));
+  std::int64_t const r = sys::inotify_add_watch(fd_, text, kinds);
   if (r < 0) return detail::failed_on(r, "add", name.c_str(), name.size());
   return static_cast<int>(r);
 }

@@ -73,6 +73,17 @@ TEST(watch, is_found_relative_to_a_directory_and_by_a_path) {
   EXPECT_TRUE(all[0].name.empty());
 }
 
+TEST(watch, that_follows_no_link_watches_its_base_all_the_same) {
+  test::temporary_directory d;
+  watch_handle w = watch_handle::create().value();
+  ASSERT_TRUE(w.add(d.handle(), "", watch_kinds::created | watch_kinds::no_follow));
+  d.write("file", "");
+  char memory[1024];
+  auto const all = read_from(w, unio::mutable_buffer(memory));
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].name, "file");
+}
+
 TEST(watch, ends_when_it_is_removed_and_when_its_object_is) {
   test::temporary_directory d;
   d.write("file", "");
