@@ -57,8 +57,9 @@ int read_symlink(detail::handle_or_name const& of, mutable_buffer into) noexcept
   if (into.empty()) return -ERANGE;
   if (of.is_named && of.name.size() == 0) return -ENOENT; // which the call takes for the directory itself
   char* const text = reinterpret_cast<char*>(into.data());
-  std::int64_t const n = sys::readlinkat(of.fd, of.name.c_str(), text, into.size());
-  return static_cast<std::size_t>(n) == into.size() ? -ERANGE : static_cast<int>(n); // it truncates silently
+  auto const room = static_cast<std::int64_t>(std::min<std::size_t>(into.size(), INT_MAX)); // an int there
+  std::int64_t const n = sys::readlinkat(of.fd, of.name.c_str(), text, static_cast<std::size_t>(room));
+  return n == room ? -ERANGE : static_cast<int>(n); // it truncates silently
 }
 
 } // namespace

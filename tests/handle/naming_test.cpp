@@ -87,6 +87,9 @@ TEST_P(naming_on, reads_links_into_enough_room_only) {
     auto const r = link.read(unio::mutable_buffer(memory.data(), bytes));
     EXPECT_EQ(r.error().value(), bytes > 6 ? 0 : ERANGE) << bytes;
   }
+  // The kernel's size is an int.
+  for (std::size_t const bytes : {std::size_t{1} << 31, (std::size_t{1} << 32) + 3})
+    EXPECT_EQ(link.read(unio::mutable_buffer(memory.data(), bytes)).value(), "target");
   directory().write("file", "");
   EXPECT_EQ(unio::symlink_handle::symlink(in, "file").error().value(), EINVAL);
   EXPECT_EQ(unio::symlink_handle::symlink(in, "missing").error().value(), ENOENT);
