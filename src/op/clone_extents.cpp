@@ -55,12 +55,14 @@ int step(state const& s, piece_limit& limit) noexcept {
   // Files of /proc and /sys have no length; they are read until they end.
   if (from.st_size != 0) {
     auto length = static_cast<extent_type>(from.st_size);
+    if (s.done.bytes == 0 && s.offset < length &&
+        std::min(all, length - s.offset) > op::largest_offset - s.to_offset)
+      return -EFBIG;
     // A range that is copied further back in its own file may make that longer. It does so before the first
     // byte is copied, so that each step finds the same end.
     if (from.st_dev == to.st_dev && from.st_ino == to.st_ino && s.offset < s.to_offset) {
       if (s.done.bytes == 0 && s.offset < length) {
         extent_type const end = s.to_offset + std::min(all, length - s.offset);
-        if (end > op::largest_offset) return -EFBIG;
         if (end > length)
           if (int const r = op::uninterrupted([&] { return sys::ftruncate(s.to, std::int64_t(end)); }); r < 0)
             return r;

@@ -395,6 +395,11 @@ TEST(clone_extents, refuses_what_it_cannot_write) {
   EXPECT_EQ(from.clone_extents_to(unio::no_offset, 10, reader, 0).error().value(), EFBIG);
   EXPECT_EQ(from.clone_extents_to(9 * mebibyte, 10, appender, 0).error().value(), EBADF);
   EXPECT_EQ(d.read("b"), "text");
+  auto writer = file_handle::file(d.handle(), "b", mode::write).value();
+  extent_type const largest = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(from.clone_extents_to(2 * mebibyte, mebibyte, writer, largest - mebibyte + 1).error().value(),
+            EFBIG);
+  EXPECT_EQ(d.read("b"), "text");
 }
 
 // A range that is copied behind its own file makes that longer: not so the range, from one step to the next.
