@@ -100,7 +100,9 @@ struct received_datagram {
 struct datagram_to_send {
   send_description how{};
   const_buffers bytes{};
-  std::size_t sent = 0; ///< bytes sent: 0, all, or, where its segments had to be sent singly, some of them
+  /// Bytes sent: 0, all, or, where its segments had to be sent singly, some of them. A call goes on behind
+  /// these; what was sent whole it sends anew.
+  std::size_t sent = 0;
 };
 
 /// Why a datagram did not arrive, as far as this host learnt of it.

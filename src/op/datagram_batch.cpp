@@ -113,7 +113,11 @@ class batch_sending {
 
   [[nodiscard]] std::size_t count_together(std::span<datagram_to_send> rest) const noexcept {
     std::size_t n = 0;
-    while (n < rest.size() && n < per_call && is_one_message(rest[n])) ++n;
+    for (; n < rest.size() && n < per_call; ++n) {
+      if (rest[n].sent >= rest[n].bytes.bytes())
+        rest[n].sent = 0; // by an earlier call: this one sends it anew
+      if (!is_one_message(rest[n])) break;
+    }
     return n;
   }
 
