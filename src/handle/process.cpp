@@ -10,7 +10,10 @@
 #include <unio/process_handle.hpp>
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <climits>
@@ -164,10 +167,19 @@ struct for_the_child {
   int keep(int fd) noexcept { return fds[count++] = fd; }
 };
 
+// Whether an open of it leads to the same: a pipe or a terminal. Each open of many devices makes something new,
+// such as a terminal by /dev/ptmx.
+bool opens_the_same(int fd) noexcept {
+  struct stat s;
+  if (sys::fstat(fd, &s) < 0) return false;
+  unsigned number = 0;
+  return S_ISFIFO(s.st_mode) || (s.st_rdev != makedev(5, 2) && sys::ioctl(fd, TIOCGDEV, &number) >= 0);
+}
+
 // A pipe's end that does not block, opened anew so that it does. -1: that cannot be done.
 int blocking_twin(int fd) noexcept {
   std::int64_t const flags = sys::fcntl(fd, F_GETFL, 0);
-  if (flags < 0 || (flags & O_NONBLOCK) == 0) return -1;
+  if (flags < 0 || (flags & O_NONBLOCK) == 0 || !opens_the_same(fd)) return -1;
   // Without a reader an open for writing would wait.
   int const twin = detail::reopen(fd, static_cast<int>(flags & O_ACCMODE) | O_NONBLOCK);
   if (twin < 0) return -1;

@@ -17,6 +17,7 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 
 namespace {
@@ -228,6 +229,21 @@ TEST_F(process, gets_a_pipe_of_ours_that_blocks) {
   EXPECT_EQ(read_all(b.output), "through\n"); // cat ends with an error at EAGAIN
   EXPECT_TRUE(b.process.wait(long_time).value().is_success());
   EXPECT_TRUE(a.process.wait(long_time).value().is_success());
+}
+
+TEST_F(process, writes_to_the_terminal_behind_a_master_and_not_to_a_new_one) {
+  unio::io_handle master = unio::io_handle::adopt(::open("/dev/ptmx", O_RDWR | O_NOCTTY)).value();
+  int unlocked = 0;
+  ASSERT_EQ(::ioctl(master.native_handle(), TIOCSPTLCK, &unlocked), 0);
+  unio::io_handle terminal =
+      unio::io_handle::adopt(::ioctl(master.native_handle(), TIOCGPTPEER, O_RDWR | O_NOCTTY)).value();
+  launched_process p =
+      process_handle::launch("sh", {"-c", "echo typed"}, {.output = child_stream::to(master)}).value();
+  EXPECT_TRUE(p.process.wait(long_time).value().is_success());
+  char memory[16];
+  auto const r = terminal.read(unio::mutable_buffer(memory), long_time);
+  ASSERT_TRUE(r);
+  EXPECT_EQ(std::string_view(memory, r.bytes_transferred()), "typed\n");
 }
 
 TEST_F(process, that_closes_its_output_lives_on) {
