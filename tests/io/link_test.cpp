@@ -103,6 +103,29 @@ TEST_P(link, ends_with_a_transfer_that_is_short) {
   EXPECT_EQ(to.maximum_extent().value(), 0u);
 }
 
+TEST_P(link, ends_with_a_message_that_is_sent_in_part) {
+  auto [from, to] = unio::socket_handle::pair().value();
+  std::vector<char> const more_than_fits(8 << 20);
+  auto const send = [&] {
+    return unio::async_send_handles(from, const_buffer(more_than_fits),
+                                    std::span<unio::handle const* const>());
+  };
+  auto r = unio::try_link(send(), async_write(from, {const_buffer("next", 4)}));
+  EXPECT_EQ(r.completed(), 0u);
+  EXPECT_EQ(r.error(), condition::truncated);
+  EXPECT_GT(r.get<0>().value().bytes(), 0u);
+  EXPECT_EQ(r.get<1>().error(), condition::canceled);
+
+  auto datagrams = unio::datagram_handle::pair().value();
+  unio::datagram_to_send batch[1024];
+  for (unio::datagram_to_send& d : batch) d.bytes = const_buffer(more_than_fits.data(), 4096);
+  auto b = unio::try_link(unio::async_send_batch(datagrams.first, batch), unio::async_no_op());
+  EXPECT_EQ(b.completed(), 0u);
+  EXPECT_EQ(b.error(), condition::truncated);
+  EXPECT_GT(b.get<0>().value(), 0u);
+  EXPECT_LT(b.get<0>().value(), std::size(batch));
+}
+
 TEST_P(link, ends_with_a_failure_in_the_middle) {
   auto p = make_pipe();
   auto broken = make_pipe();

@@ -108,6 +108,10 @@ template <class Sender> class link_member : public Sender {
       return n == s.request().buffers.bytes();
     } else if constexpr (requires { s.request().bytes; }) {
       return n == s.request().bytes;
+    } else if constexpr (requires { s.bytes().bytes(); }) { // a message, which may be sent in part
+      return n == s.bytes().bytes();
+    } else if constexpr (requires { s.batch().front().bytes; }) {
+      return n == s.batch().size();
     } else {
       return true;
     }
