@@ -56,10 +56,6 @@ outcome complete(io_operation& op, int res, unsigned flags) noexcept {
   return op::decode(op, res);
 }
 
-void reclaim(io_operation& op) noexcept {
-  if (op.outcome_value() >= 0) sys::close(op.outcome_value());
-}
-
 // A ring does better than an attempt where one request accepts many.
 constexpr operation_faces faces_named(char const* name, inline_attempt tries) noexcept {
   return {.name = name,
@@ -68,7 +64,7 @@ constexpr operation_faces faces_named(char const* name, inline_attempt tries) no
           .wants = op::wants<readiness::readable>,
           .perform = perform,
           .complete = complete,
-          .reclaim = reclaim,
+          .reclaim = op::close_outcome,
           .waits_in_line = true};
 }
 

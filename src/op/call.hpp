@@ -85,10 +85,6 @@ constexpr decltype(operation_faces::for_each_descriptor) directories_of() noexce
   return nullptr;
 }
 
-inline void close_outcome(io_operation& op) noexcept {
-  if (op.outcome_value() >= 0) sys::close(op.outcome_value());
-}
-
 /// Calls `Call` with the arguments of `op`, or with `op`.
 template <auto Call, class Operation> int call(Operation& op) noexcept {
   if constexpr (std::is_invocable_v<decltype(Call), Operation&>)

@@ -66,6 +66,14 @@ inline outcome decode_done(io_operation& op, int res, unsigned) noexcept {
   return decode(op, res < 0 ? res : 0);
 }
 
+/// reclaim() of one whose outcome is a descriptor that is the caller's once result() has taken it.
+inline void close_outcome(io_operation& op) noexcept {
+  if (op.outcome_value() <= 0) return;
+  sys::bump_generation(op.outcome_value()); // clears what was noted of it
+  sys::close(op.outcome_value());
+  op.set_outcome(-EBADF);
+}
+
 inline constexpr std::size_t max_bytes = 0x7ffff000; // MAX_RW_COUNT: the most that one call moves
 inline constexpr std::size_t max_vectors = 1024;     // UIO_MAXIOV
 

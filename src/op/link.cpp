@@ -61,6 +61,7 @@ void chain::reset() noexcept {
 }
 
 void chain::begin() noexcept {
+  reclaim_members(); // of an earlier run whose results were not taken
   position_ = 0;
   broken_ = stopped_ = false;
   for (std::size_t i = 0; i != count_; ++i) {

@@ -213,11 +213,6 @@ int open_cached(wish const& w) noexcept {
   return w.flags == symlink_flags ? only_if_symlink(fd) : fd;
 }
 
-void close_noted(int fd) noexcept {
-  sys::bump_generation(fd); // clears the notes of take_in()
-  sys::close(fd);
-}
-
 int open_wish(wish const& w, attempt how, handle_kind* kind = nullptr) noexcept {
   if (w.flags < 0) return w.flags;
   int fd = how == attempt::nonblocking ? open_cached(w)
@@ -229,12 +224,9 @@ int open_wish(wish const& w, attempt how, handle_kind* kind = nullptr) noexcept 
   handle_kind const found = take_in(fd, w.flags);
   if (kind != nullptr) *kind = found;
   if ((w.flags & O_DIRECT) == 0 || (w.flags & O_EXCL) != 0 || has_direct(fd)) return fd;
-  close_noted(fd);
+  sys::bump_generation(fd); // clears the notes of take_in()
+  sys::close(fd);
   return -EOPNOTSUPP;
-}
-
-void reclaim(io_operation& op) noexcept {
-  if (op.outcome_value() >= 0) close_noted(op.outcome_value());
 }
 
 template <attempt How>
@@ -270,11 +262,6 @@ template <attempt How> int open_symlink(int base, path_view name, handle::flag f
   return open_wish({.base = base, .name = name, .flags = symlink_flags, .how = f}, How);
 }
 
-template <class Operation, auto Call, auto AtOnce> constexpr operation_faces open_faces() noexcept {
-  operation_faces f = call_faces<Operation, Call, AtOnce>("open");
-  f.reclaim = reclaim;
-  return f;
-}
 constexpr auto blocking = attempt::blocking, at_once = attempt::nonblocking;
 
 } // namespace
@@ -283,12 +270,13 @@ constexpr auto blocking = attempt::blocking, at_once = attempt::nonblocking;
 namespace unio::inline v0_1 {
 
 constinit operation_faces const async_open::table_ =
-    op::open_faces<async_open, op::open<op::blocking>, op::open<op::at_once>>();
+    op::call_faces<async_open, op::open<op::blocking>, op::open<op::at_once>>("open");
 constinit operation_faces const async_open_path::table_ =
-    op::open_faces<async_open_path, op::open_path<op::blocking>, op::open_path<op::at_once>>();
+    op::call_faces<async_open_path, op::open_path<op::blocking>, op::open_path<op::at_once>>("open");
 constinit operation_faces const async_open_directory::table_ =
-    op::open_faces<async_open_directory, op::open_directory<op::blocking>, op::open_directory<op::at_once>>();
+    op::call_faces<async_open_directory, op::open_directory<op::blocking>, op::open_directory<op::at_once>>(
+        "open");
 constinit operation_faces const async_open_symlink::table_ =
-    op::open_faces<async_open_symlink, op::open_symlink<op::blocking>, op::open_symlink<op::at_once>>();
+    op::call_faces<async_open_symlink, op::open_symlink<op::blocking>, op::open_symlink<op::at_once>>("open");
 
 } // namespace unio

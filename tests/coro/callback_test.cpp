@@ -2,6 +2,7 @@
 // ends first, and whose block is free when a handler is called; on real drivers and on the simulation.
 
 #include "simulation/support.hpp"
+#include "support/descriptors.hpp"
 #include "support/other_thread.hpp"
 #include "support/stack_extent.hpp"
 #include "support/test.hpp"
@@ -394,6 +395,23 @@ TEST(start, destroys_the_handler_when_its_executor_ends_before_its_turn) {
   }
   EXPECT_EQ(calls, 0);
   EXPECT_EQ(alive.use_count(), 1);
+}
+
+TEST(start, closes_what_was_obtained_for_a_handler_whose_executor_ends_before_its_turn) {
+  int calls = 0;
+  auto listening = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+  auto const m = a_multiplexer();
+  listening.set_multiplexer(m.get());
+  (void)m->try_run();
+  std::ptrdiff_t const before = count_descriptors();
+  {
+    auto const other = a_multiplexer();
+    unio::start(*other, unio::async_accept(listening), [&](io_result<unio::socket_handle>) { ++calls; });
+    auto const client = unio::socket_handle::connected_to(listening.local_endpoint().value()).value();
+    EXPECT_GT(m->try_run_for(long_time).value(), 0);
+  }
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(count_descriptors(), before);
 }
 
 TEST(start, tells_the_handler_when_its_handle_is_closed) {

@@ -54,6 +54,28 @@ TEST(connected_to, awaited_makes_the_socket_and_connects_it_within_a_deadline) {
   EXPECT_EQ(unio::run(connect_awaited(to, 5ms)).error(), unio::condition::timed_out);
 }
 
+TEST(socket, made_by_an_operation_is_closed_with_it_unless_it_was_taken) {
+  std::ptrdiff_t const before = count_descriptors();
+  {
+    unio::async_socket first(unio::address_family::ipv4);
+    first.run_blocking();
+    unio::async_socket op = std::move(first);
+    EXPECT_EQ(count_descriptors(), before + 1);
+    op.reset();
+    EXPECT_EQ(count_descriptors(), before);
+    op.run_blocking();
+    op = unio::async_socket(unio::address_family::ipv4);
+    EXPECT_EQ(count_descriptors(), before);
+    op.run_blocking();
+    unio::socket_handle const taken = op.result().value();
+    op.reset();
+    EXPECT_TRUE(is_open(taken.native_handle()));
+    op.run_blocking();
+    EXPECT_EQ(count_descriptors(), before + 2);
+  }
+  EXPECT_EQ(count_descriptors(), before);
+}
+
 TEST(socket_pair, is_connected_to_itself) {
   unio::socket_pair const pair = socket_handle::pair().value();
   EXPECT_EQ(::write(pair.first.native_handle(), "x", 1), 1);

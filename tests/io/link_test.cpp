@@ -509,6 +509,20 @@ TEST_P(link, that_is_destroyed_gives_back_what_its_members_have_obtained) {
   EXPECT_EQ(test::open_descriptors(), before);
 }
 
+TEST_P(link, that_runs_again_gives_back_what_was_obtained_and_not_taken) {
+  auto const before = test::open_descriptors();
+  {
+    unio::async_link op(unio::async_socket(unio::address_family::ipv4), unio::async_no_op());
+    for (int i = 0; i != 2; ++i) {
+      if (op.started()) op.reset();
+      op.run_blocking();
+      EXPECT_TRUE(op.is_complete());
+      EXPECT_EQ(test::open_descriptors().size(), before.size() + 1);
+    }
+  }
+  EXPECT_EQ(test::open_descriptors(), before);
+}
+
 TEST_P(link, closes_what_it_was_to_close_when_it_is_destroyed) {
   auto a = make_pipe(), b = make_pipe();
   int const fd = b.writer.native_handle();

@@ -229,6 +229,7 @@ class operation_with<Operation, counted> : public operation_on, public standard_
   std::size_t result_value_ = 0;
 };
 
+/// A descriptor that result() has not taken is closed by the next run, or with the operation.
 template <class Operation, class T>
 class operation_with<Operation, opened<T>> : public operation_on, public standard_sender<Operation> {
  public:
@@ -236,15 +237,37 @@ class operation_with<Operation, opened<T>> : public operation_on, public standar
   /// Once: the handle is the caller's from then on.
   [[nodiscard]] result_type result() noexcept {
     if (outcome_value() < 0) return failed();
-    return opened<T>::made(static_cast<Operation&>(*this));
+    result_type taken = opened<T>::made(static_cast<Operation&>(*this));
+    set_outcome(-static_cast<int>(std::errc::bad_file_descriptor));
+    return taken;
+  }
+  void reset() noexcept {
+    close_untaken();
+    operation_on::reset();
   }
 
  protected:
+  operation_with() = default;
   using operation_on::operation_on;
+  operation_with(operation_with&& other) noexcept : operation_on(static_cast<operation_on&&>(other)) {
+    other.set_outcome(0);
+  }
+  operation_with& operator=(operation_with&& other) noexcept {
+    if (this == &other) return *this;
+    close_untaken();
+    operation_on::operator=(static_cast<operation_on&&>(other));
+    other.set_outcome(0);
+    return *this;
+  }
+  ~operation_with() { close_untaken(); }
 
  private:
   friend struct declared_access;
   static constexpr bool opens = true;
+  void close_untaken() noexcept {
+    if (outcome_value() > 0) [[unlikely]]
+      faces().reclaim(*this);
+  }
 };
 
 template <class Operation, class T>
