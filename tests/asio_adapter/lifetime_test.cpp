@@ -57,6 +57,32 @@ TEST(asio_lifetime, drops_operations_that_have_ended) {
   (void)unio::this_thread::multiplexer().try_run();
 }
 
+TEST(asio_lifetime, closes_connections_that_were_accepted_for_handlers_that_are_dropped) {
+  int living = 0;
+  unio::endpoint const any = unio::endpoint::ipv4_loopback(0);
+  for (bool const is_posted : {false, true}) {
+    std::optional<unio::asio_context> context(std::in_place);
+    std::optional<asio::io_context> other(std::in_place); // which calls nothing
+    std::optional<unio::asio_acceptor> acceptor(std::in_place, *context, any);
+    auto peer = unio::socket_handle::create(any.family()).value();
+    ASSERT_TRUE(peer.connect(acceptor->local_endpoint()).has_value());
+    if (is_posted) {
+      acceptor->async_accept(asio::bind_executor(*other, never(living)));
+      context->run();
+    } else {
+      acceptor->async_accept(never(living));
+    }
+    other.reset();
+    acceptor.reset();
+    context.reset();
+    char c;
+    auto const got = peer.read(unio::mutable_buffer(&c, 1), 10s);
+    ASSERT_TRUE(got.has_value()) << got.error().message();
+    EXPECT_TRUE(got->empty());
+  }
+  EXPECT_EQ(living, 0);
+}
+
 TEST(asio_lifetime, drops_what_objects_have_left) {
   int living = 0;
   char c;
