@@ -210,6 +210,22 @@ TEST(asio_timer, aborts_waits_that_are_cancelled_set_anew_or_destroyed) {
     EXPECT_EQ(o->ec, asio::error::operation_aborted);
 }
 
+TEST(asio_timer, cancels_and_counts_a_wait_once) {
+  unio::asio_context context;
+  unio::asio_timer timer(context, 1h);
+  outcome first, second;
+  timer.async_wait(first.handler());
+  EXPECT_EQ(timer.cancel(), 1u);
+  EXPECT_EQ(timer.cancel(), 0u);
+  timer.async_wait(second.handler());
+  EXPECT_EQ(timer.cancel_one(), 1u);
+  EXPECT_EQ(timer.cancel_one(), 0u);
+  EXPECT_EQ(timer.expires_after(1h), 0u);
+  context.run();
+  EXPECT_EQ(first.ec, asio::error::operation_aborted);
+  EXPECT_EQ(second.ec, asio::error::operation_aborted);
+}
+
 TEST(asio_timer, is_cancelled_by_a_slot) {
   unio::asio_context context;
   unio::asio_timer timer(context, 1h);

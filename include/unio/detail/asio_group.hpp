@@ -4,7 +4,6 @@
 
 #include <unio/detail/asio_nodes.hpp>
 
-#include <algorithm>
 #include <memory>
 
 namespace unio::inline v0_1::detail::inline UNIO_ASIO_TAG {
@@ -89,14 +88,16 @@ inline asio_node* asio_group::take() noexcept {
 }
 inline std::size_t asio_group::cancel(std::size_t at_most) noexcept {
   auto const held = lock(); // which keeps the nodes from being freed
+  std::size_t left = 0;
+  for (asio_node const* n = first_; n != nullptr; n = n->next_in_group) ++left;
   std::size_t count = 0;
-  for (asio_node const* n = first_; n != nullptr; n = n->next_in_group) ++count;
-  count = std::min(count, at_most);
-  for (std::size_t i = 0; i != count && first_ != nullptr; ++i) {
+  for (; left != 0 && count != at_most && first_ != nullptr; --left) {
     asio_node& n = *first_;
     unlink(n); // to the end: cancelling may take out others
     append(n);
+    if (std::exchange(n.is_cancelled, true)) continue; // until it has ended
     n.functions->cancel(n);
+    ++count;
   }
   return count;
 }

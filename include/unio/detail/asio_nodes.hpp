@@ -44,9 +44,10 @@ class asio_node : public work {
   asio_group* in_group = nullptr; // it is linked there
   asio_node* previous_in_group = nullptr;
   asio_node* next_in_group = nullptr;
-  bool is_locked = false; // the group is; once it is set it stays
-  bool is_queued = false; // by the multiplexer, or by a frame
-  bool nests = false;     // may be called inside of another handler: it resumes a coroutine of unio's
+  bool is_locked = false;    // the group is; once it is set it stays
+  bool is_queued = false;    // by the multiplexer, or by a frame
+  bool is_cancelled = false; // by its group
+  bool nests = false;        // may be called inside of another handler: it resumes a coroutine of unio's
 
   /// False: it was taken out of its group already, to be dropped.
   [[nodiscard]] inline bool leave_group() noexcept;
@@ -67,9 +68,9 @@ class asio_group {
   void insert(asio_node& n) noexcept;
   /// Takes out the first; null if there is none.
   [[nodiscard]] asio_node* take() noexcept;
-  /// Cancels all of them. Returns how many there were.
+  /// Cancels those that were not yet. Returns how many that are.
   std::size_t cancel(std::size_t at_most = std::numeric_limits<std::size_t>::max()) noexcept;
-  /// Cancels the first. Returns how many that were: 0 or 1.
+  /// Cancels the first of them. Returns 0 or 1.
   std::size_t cancel_one() noexcept { return cancel(1); }
 
  private:
