@@ -5,6 +5,7 @@
 #include <unio/buffered_stream.hpp>
 #include <unio/pipe_handle.hpp>
 
+#include <atomic>
 #include <list>
 
 namespace {
@@ -236,6 +237,39 @@ TEST_F(asio_stream, wraps_a_stream_that_is_no_handle) {
   s.async_read_some(asio::buffer(got), ended.handler());
   context.run();
   EXPECT_EQ(ended.ec, asio::error::eof);
+}
+
+TEST_F(asio_stream, takes_a_handle_whose_multiplexer_another_thread_runs) {
+  std::atomic<unio::io_multiplexer*> theirs = nullptr;
+  std::atomic<bool> ends = false;
+  std::jthread runner([&] {
+    theirs = &unio::this_thread::multiplexer();
+    while (!ends) (void)theirs.load()->try_run_for(1ms);
+  });
+  while (theirs == nullptr) std::this_thread::yield();
+  int rounds = 0;
+  {
+    auto pair = unio::socket_handle::pair().value();
+    pair.first.set_multiplexer(theirs);
+    pair.second.set_multiplexer(theirs);
+    unio::asio_stream<unio::socket_handle> a(context, std::move(pair.first)),
+        b(context, std::move(pair.second));
+    std::array<char, 3> bytes{};
+    int left = 0;
+    // Both directions of one stream, of which one ends while the other begins.
+    std::function<void(asio_error_code, std::size_t)> ended = [&](asio_error_code ec, std::size_t) {
+      EXPECT_FALSE(ec);
+      if (--left > 0 || ++rounds > 1000) return;
+      left = 3;
+      a.async_read_some(asio::buffer(&bytes[0], 1), ended);
+      b.async_write_some(asio::buffer(&bytes[1], 1), ended);
+      a.async_write_some(asio::buffer(&bytes[2], 1), ended);
+    };
+    ended({}, 0);
+    context.run_for(30s);
+  }
+  EXPECT_EQ(rounds, 1001);
+  ends = true;
 }
 
 TEST_F(asio_stream, works_with_an_executor_of_any_type) {

@@ -27,9 +27,9 @@ inline asio_group& asio_group::operator=(asio_group&& other) noexcept {
   if (service_ != other.service_) {
     delist();
     service_ = other.service_;
-    is_locked_ = other.is_locked_;
     enlist();
   }
+  is_locked_ = other.is_locked_;
   auto const held = lock();
   adopt(other);
   return *this;
@@ -43,6 +43,10 @@ inline asio_group::~asio_group() {
 }
 inline std::unique_lock<std::recursive_mutex> asio_group::lock() const {
   return is_locked_ ? std::unique_lock(service_->mutex_) : std::unique_lock<std::recursive_mutex>();
+}
+inline void asio_group::be_locked() noexcept {
+  if (std::exchange(is_locked_, true)) return;
+  for (asio_node* n = first_; n != nullptr; n = n->next_in_group) n->is_locked = true;
 }
 inline void asio_group::enlist() noexcept {
   std::lock_guard const held(service_->mutex_);

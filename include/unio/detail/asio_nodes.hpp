@@ -66,6 +66,8 @@ class asio_group {
 
   [[nodiscard]] asio_service& service() const noexcept { return *service_; }
   void insert(asio_node& n) noexcept;
+  /// From now on other threads may take out what is inserted. Preconditions: none does yet.
+  void be_locked() noexcept;
   /// Takes out the first; null if there is none.
   [[nodiscard]] asio_node* take() noexcept;
   /// Cancels those that were not yet. Returns how many that are.

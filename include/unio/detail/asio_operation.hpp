@@ -233,7 +233,10 @@ class asio_operation final
     io_multiplexer* const given = s.multiplexer();
     io_multiplexer& m = this->chosen(given);
     bool const is_own = &m == given;
-    if (!is_own && given != nullptr) this->count_work();
+    if (!is_own && given != nullptr) {
+      this->count_work();
+      if (group != nullptr) group->be_locked();
+    }
     bool const is_elsewhere = m.runs_elsewhere();
     // What another thread may cancel, take over or wait for.
     if (s.is_shared() || !is_own || is_elsewhere || m.is_shared() ||
