@@ -25,7 +25,7 @@ namespace unio::inline v0_1::inline UNIO_ASIO_TAG {
 /// Errors         asio::error::eof at the end of the stream; the stream's own, as async_start()
 /// Throws         functions without an error code: Asio's system_error
 /// Blocking       functions without a token, as those of handles; on a stream that is none, the thread runs
-///                the multiplexer until then
+///                the multiplexer until then (its own, if the context is no asio_context)
 /// Cancellation   by the associated slot, by cancel(), and by closing or destroying the stream
 /// Buffers        the caller's until the handler is called
 /// Thread safety  one read and one write at a time; see unio/asio.hpp

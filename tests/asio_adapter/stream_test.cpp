@@ -239,6 +239,18 @@ TEST_F(asio_stream, wraps_a_stream_that_is_no_handle) {
   EXPECT_EQ(ended.ec, asio::error::eof);
 }
 
+TEST_F(asio_stream, wraps_a_stream_that_is_no_handle_on_a_context_of_asios_own) {
+  asio::io_context other;
+  auto pair = unio::socket_handle::pair().value();
+  unio::buffered_stream inner(pair.first);
+  unio::asio_stream<unio::buffered_stream&, asio::any_io_executor> s(other.get_executor(), inner);
+  std::array<char, 5> got{};
+  ASSERT_TRUE(pair.second.write(unio::const_buffer("hello")).has_value());
+  EXPECT_EQ(s.read_some(asio::buffer(got)), 5u);
+  EXPECT_EQ(std::string_view(got.data(), got.size()), "hello");
+  EXPECT_EQ(s.write_some(asio::buffer(got)), 5u);
+}
+
 TEST_F(asio_stream, takes_a_handle_whose_multiplexer_another_thread_runs) {
   std::atomic<unio::io_multiplexer*> theirs = nullptr;
   std::atomic<bool> ends = false;

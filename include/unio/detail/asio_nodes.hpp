@@ -109,6 +109,10 @@ class asio_service : public net::execution_context::service {
 
   /// Null for another context than an asio_context.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return multiplexer_; }
+  /// Runs tasks that are started here: in another context than an asio_context, the calling thread's own.
+  [[nodiscard]] io_multiplexer& of_tasks() const {
+    return multiplexer_ != nullptr ? *multiplexer_ : this_thread::multiplexer();
+  }
   /// Operations that belong to no object.
   [[nodiscard]] asio_group& group() noexcept { return is_run_here() ? here_ : elsewhere_; }
   /// The same, of those that other threads may touch.

@@ -93,7 +93,7 @@ std::size_t asio_stream<S, Executor>::read_some(Buffers const& buffers, asio_err
     if constexpr (detail::is_io_handle<S>) {
       return wrapped().read(request);
     } else {
-      return run(*pending_.service().multiplexer(), detail::await_read(wrapped(), request, {}));
+      return run(pending_.service().of_tasks(), detail::await_read(wrapped(), request, {}));
     }
   }();
   if (r.has_value()) detail::asio_settle(request.buffers, *r);
@@ -111,7 +111,7 @@ std::size_t asio_stream<S, Executor>::write_some(Buffers const& buffers, asio_er
     if constexpr (detail::is_io_handle<S>) {
       return wrapped().write(request);
     } else {
-      return run(*pending_.service().multiplexer(), detail::await_write(wrapped(), request, {}));
+      return run(pending_.service().of_tasks(), detail::await_write(wrapped(), request, {}));
     }
   }();
   auto const [error, bytes] = detail::asio_result<io_result<const_buffers>>::arguments(r, false);

@@ -88,13 +88,9 @@ class asio_task_operation final
     asio_service& s = *this->service;
     (void)this->connect_slot();
     (group != nullptr ? *group : s.group()).insert(*this);
-    io_multiplexer& m = multiplexer();
-    async_run(m, std::move(t), [this](task_outcome<T> outcome) noexcept { ended(std::move(outcome)); },
+    async_run(s.of_tasks(), std::move(t),
+              [this](task_outcome<T> outcome) noexcept { ended(std::move(outcome)); },
               {.stop = stop_.get_token()});
-  }
-  [[nodiscard]] io_multiplexer& multiplexer() noexcept {
-    io_multiplexer* const m = this->service->multiplexer();
-    return m != nullptr ? *m : this_thread::multiplexer();
   }
   void ended(task_outcome<T> outcome) noexcept {
     outcome_.emplace(std::move(outcome));
@@ -110,7 +106,7 @@ class asio_task_operation final
     n.service->unqueue(n);
     if (!self.outcome_.has_value()) {
       self.stop_.request_stop();
-      io_multiplexer& m = self.multiplexer();
+      io_multiplexer& m = n.service->of_tasks();
       while (!self.has_ended_.load(std::memory_order_acquire)) {
         result<int> const ran = m.try_run_for(std::chrono::milliseconds(10));
         if (!ran.has_value() || *ran == 0) std::this_thread::yield(); // it waits for something elsewhere
