@@ -94,17 +94,15 @@ class asio_task_operation final
   }
   void ended(task_outcome<T> outcome) noexcept {
     outcome_.emplace(std::move(outcome));
-    if (this->leave_group()) {
-      asio_arrive(*this);
-    } else {
-      has_ended_.store(true, std::memory_order_release); // pairs with drop(), which destroys this object
-    }
+    bool const is_dropped = !this->leave_group();
+    has_ended_.store(true, std::memory_order_release); // pairs with drop(), which then destroys this object
+    if (!is_dropped) asio_arrive(*this);
   }
   static void call(asio_node& n) { static_cast<asio_task_operation&>(n).end(); }
   static void drop(asio_node& n) noexcept {
     auto& self = static_cast<asio_task_operation&>(n);
     n.service->unqueue(n);
-    if (!self.outcome_.has_value()) {
+    if (!self.has_ended_.load(std::memory_order_acquire)) {
       self.stop_.request_stop();
       io_multiplexer& m = n.service->of_tasks();
       while (!self.has_ended_.load(std::memory_order_acquire)) {
@@ -119,7 +117,7 @@ class asio_task_operation final
 
   stop_source stop_;
   std::optional<task_outcome<T>> outcome_;
-  std::atomic<bool> has_ended_{false}; // while it is being dropped
+  std::atomic<bool> has_ended_{false}; // and has left its group, or is being dropped
 };
 
 template <class T> struct asio_task_value;
