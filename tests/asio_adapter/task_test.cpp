@@ -152,6 +152,24 @@ TEST_F(use_task, yields_the_error_as_a_result) {
   EXPECT_EQ(seen, std::error_code(asio::error::make_error_code(asio::error::eof)));
 }
 
+TEST_F(use_task, is_adapted_by_other_tokens) {
+  asio::steady_timer timer(context, 1ms);
+  ends e(context);
+  char c = 0;
+  bool done = false;
+  run([&]() -> unio::task<> {
+    auto const [ec] = co_await timer.async_wait(tokens::as_tuple(unio::use_task));
+    EXPECT_FALSE(ec);
+    e.b.write_some(asio::buffer("x", 1));
+    auto const [read, bytes] =
+        co_await asio::async_read(e.a, asio::buffer(&c, 1), tokens::as_tuple(unio::use_task));
+    EXPECT_FALSE(read);
+    EXPECT_EQ(bytes, 1u);
+    done = true;
+  });
+  EXPECT_TRUE(done);
+}
+
 TEST_F(use_task, resumes_on_the_executor_of_the_task) {
   asio::thread_pool other(1);
   asio::steady_timer timer(other, 2ms);

@@ -227,6 +227,22 @@ template <class Initiate, class... T> class UNIO_TO_AWAIT asio_task_awaitable : 
   std::optional<stop_callback<emits>> on_stop_;
 };
 
+/// Begins an operation. Its type depends on nothing else, because adapters of tokens name it beforehand.
+template <class Initiation, class... Arguments> class asio_beginning {
+ public:
+  template <class I, class... A>
+  explicit asio_beginning(std::in_place_t, I&& initiation, A&&... arguments)
+      : initiation_(static_cast<I&&>(initiation)), arguments_(static_cast<A&&>(arguments)...) {}
+  template <class Handler> void operator()(Handler&& h) && {
+    std::apply([&](auto&... each) { std::move(initiation_)(static_cast<Handler&&>(h), std::move(each)...); },
+               arguments_);
+  }
+
+ private:
+  Initiation initiation_;
+  std::tuple<Arguments...> arguments_;
+};
+
 } // namespace unio::detail
 
 namespace UNIO_ASIO_NAMESPACE {
@@ -236,12 +252,9 @@ template <class R, class... T> class async_result<unio::UNIO_ASIO_TAG::use_task_
  public:
   template <class Initiation, class Token, class... Arguments>
   static auto initiate(Initiation&& initiation, Token&&, Arguments&&... arguments) {
-    auto begin = [i = std::decay_t<Initiation>(static_cast<Initiation&&>(initiation)),
-                  a = std::tuple<std::decay_t<Arguments>...>(static_cast<Arguments&&>(arguments)...)](
-                     auto&& handler) mutable {
-      std::apply([&](auto&... each) { std::move(i)(std::move(handler), std::move(each)...); }, a);
-    };
-    return unio::detail::asio_task_awaitable<decltype(begin), std::decay_t<T>...>(std::move(begin));
+    using begins = unio::detail::asio_beginning<std::decay_t<Initiation>, std::decay_t<Arguments>...>;
+    return unio::detail::asio_task_awaitable<begins, std::decay_t<T>...>(
+        begins(std::in_place, static_cast<Initiation&&>(initiation), static_cast<Arguments&&>(arguments)...));
   }
 };
 
