@@ -120,6 +120,34 @@ TEST(asio_completions, cancel_ends_an_operation_on_a_descriptor_that_does_not_bl
   EXPECT_EQ(why, asio::error::operation_aborted);
 }
 
+// A descriptor that does not block is waited for, and then read.
+TEST(asio_completions, a_socket_that_was_closed_reads_nothing_of_the_one_that_has_its_number) {
+  asio::io_context c;
+  int again = 0;
+  for (int i = 0; i != 20; ++i) {
+    connection old(c);
+    int const number = old.there.native_handle();
+    old.there.native_non_blocking(true);
+    char byte = 0;
+    failure why;
+    old.there.async_read_some(asio::buffer(&byte, 1), [&](failure e, std::size_t) { why = e; });
+    c.restart();
+    c.poll();
+    if (i % 2 == 0) asio::write(old.here, asio::buffer("o", 1)); // what it waits for is there
+    old.there.close();
+    connection fresh(c);
+    again += number == fresh.here.native_handle() || number == fresh.there.native_handle();
+    asio::write(fresh.here, asio::buffer("n", 1));
+    asio::write(fresh.there, asio::buffer("n", 1));
+    c.restart();
+    c.run_for(10s);
+    EXPECT_EQ(why, aborted);
+    EXPECT_EQ(byte, 0);
+    EXPECT_EQ(fresh.here.available() + fresh.there.available(), 2u);
+  }
+  EXPECT_GT(again, 0);
+}
+
 TEST(asio_completions, an_object_is_used_again_after_one_was_closed_with_all_directions_pending) {
   asio::io_context c;
   int ended = 0;

@@ -27,12 +27,13 @@ class completions_on_unio : public loop_on_unio {
 
     // Operations of one direction. As a transfer it is the first of them.
     struct queue : unio::foreign_transfer {
-      queue() : object(0), is_busy(false), is_cancelled(false), is_internal(false) {}
+      queue() : object(0), is_busy(false), is_cancelled(false), only_waits(false), is_internal(false) {}
 
       io_object* object;
       waiting_ops<io_uring_operation> ops;
       bool is_busy;      // the driver has the first
       bool is_cancelled; // the first
+      bool only_waits;   // the first: when its descriptor is ready, it makes its call
       bool is_internal;  // the operation is a service's, and counts as no work
     };
 
@@ -225,6 +226,7 @@ class completions_on_unio : public loop_on_unio {
       std::memcpy(&entry, &sqe, sizeof entry);
       q.set_entry(entry);
       q.is_cancelled = false;
+      q.only_waits = sqe.opcode == IORING_OP_POLL_ADD;
       q.is_busy = true;
       if (!reactor_.start(q, *q.object)) return;
       q.is_busy = false;
@@ -237,7 +239,9 @@ class completions_on_unio : public loop_on_unio {
     std::int64_t const r = q.result();
     op.ec_ = error_of(r);
     op.bytes_transferred_ = r < 0 ? 0 : static_cast<std::size_t>(r);
-    if (op.perform(true)) return true;
+    // What was cancelled makes no call: its number may have been closed, and be another's.
+    bool const is_over = q.is_cancelled && (r == -ECANCELED || q.only_waits);
+    if (!is_over && op.perform(true)) return true;
     if (!q.is_cancelled) return false;
     op.ec_ = error::operation_aborted;
     op.bytes_transferred_ = 0;
