@@ -369,6 +369,31 @@ TEST(asio_backend, connects_unix_sockets) {
   EXPECT_EQ(byte, 'y');
 }
 
+TEST(asio_backend, a_unix_socket_whose_peer_has_no_room_is_refused_or_waits) {
+  using local = asio::local::stream_protocol;
+  asio::io_context c;
+  std::string const path = "/tmp/unio_asio_no_room_" + std::to_string(::getpid());
+  ::unlink(path.c_str());
+  local::acceptor acceptor(c);
+  acceptor.open();
+  acceptor.bind(path);
+  acceptor.listen(0);
+  local::socket first(c);
+  first.connect(path);
+  local::socket second(c);
+  bool ended = false;
+  failure why;
+  second.async_connect(path, [&](failure e) {
+    ended = true;
+    why = e;
+  });
+  c.run_for(20ms);
+  acceptor.accept();
+  EXPECT_TRUE(run_until(c, [&] { return ended; }));
+  EXPECT_TRUE(!why || why == asio::error::no_buffer_space) << why.message();
+  ::unlink(path.c_str());
+}
+
 TEST(asio_backend, delivers_signals) {
   asio::io_context c;
   asio::signal_set signals(c, SIGUSR1, SIGUSR2);

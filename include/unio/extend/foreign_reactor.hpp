@@ -260,7 +260,8 @@ class UNIO_API foreign_reactor {
   /// Errors        in its result: what its call returned, as the kernel's entry would. With epoll
   ///               EOPNOTSUPP: an opcode other than NOP, POLL_ADD (not multishot), READV, WRITEV, READ,
   ///               WRITE, READ_FIXED, WRITE_FIXED, SEND, RECV, SENDMSG, RECVMSG, ACCEPT and CONNECT, or
-  ///               flags of the entry. Registered buffers are used as any others.
+  ///               flags of the entry; ENOBUFS: connecting to a Unix socket whose queue is full, for which
+  ///               a ring waits. Registered buffers are used as any others.
   /// Preconditions `watch` is of this descriptor, and the loop has not added it: the reactor does where it
   ///               needs it. It is removed, by one of the functions above, before the descriptor is closed
   ///               or given away, after its transfers were cancelled.

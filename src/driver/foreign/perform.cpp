@@ -83,6 +83,8 @@ std::int64_t connect(foreign_transfer& t, foreign_entry const& e) noexcept {
     if (std::int64_t const r = make_non_blocking(e.fd); r < 0) return r;
     std::int64_t const r =
         sys::connect(e.fd, pointer<sockaddr const>(e.address), static_cast<unsigned>(e.offset));
+    // Of a Unix socket, nothing tells that there is room for it again; so a reactor of Asio's says it.
+    if (r == -EAGAIN) return -ENOBUFS;
     // EALREADY: a ring had begun it.
     if (r != -EINPROGRESS && r != -EALREADY) return r;
     foreign_access::is_connecting(t) = true;
