@@ -219,6 +219,22 @@ TEST_F(asio_files, nothing_to_move_is_no_end_and_what_is_refused_says_so) {
   EXPECT_EQ(e, asio::error::already_open);
 }
 
+TEST_F(asio_files, no_offset_is_the_position_of_the_file) {
+  fill("abc");
+  asio::io_context c;
+  random_access_file f(c, path, random_access_file::read_write);
+  char byte = 'x';
+  failure read;
+  failure written;
+  f.async_read_some_at(~0ULL, asio::buffer(&byte, 1), [&](failure e, std::size_t) { read = e; });
+  f.async_write_some_at(~0ULL, asio::buffer("y", 1), [&](failure e, std::size_t) { written = e; });
+  c.run();
+  EXPECT_EQ(read, asio::error::invalid_argument);
+  EXPECT_EQ(written, asio::error::invalid_argument);
+  EXPECT_EQ(byte, 'x');
+  EXPECT_EQ(content(), "abc");
+}
+
 TEST_F(asio_files, sizes_positions_and_blocking_calls_are_those_of_the_file) {
   asio::io_context c;
   stream_file f(c, path, both_ways);

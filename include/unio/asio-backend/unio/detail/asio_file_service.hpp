@@ -188,7 +188,7 @@ class io_uring_file_service : public execution_context_service_base<io_uring_fil
   template <class Buffers, class Handler, class IoExecutor>
   void async_write_some_at(implementation_type& i, uint64_t at, const Buffers& b, Handler& handler,
                            const IoExecutor& executor) {
-    start<true>(i, static_cast<int64_t>(at), b, handler, executor, "async_write_some_at");
+    start<true>(i, offset_of(at), b, handler, executor, "async_write_some_at");
   }
   template <class Buffers, class Handler, class IoExecutor>
   void async_read_some(implementation_type& i, const Buffers& b, Handler& handler,
@@ -198,10 +198,13 @@ class io_uring_file_service : public execution_context_service_base<io_uring_fil
   template <class Buffers, class Handler, class IoExecutor>
   void async_read_some_at(implementation_type& i, uint64_t at, const Buffers& b, Handler& handler,
                           const IoExecutor& executor) {
-    start<false>(i, static_cast<int64_t>(at), b, handler, executor, "async_read_some_at");
+    start<false>(i, offset_of(at), b, handler, executor, "async_read_some_at");
   }
 
  private:
+  // The greatest is no offset: to the driver it is the file's position.
+  static int64_t offset_of(uint64_t at) { return static_cast<int64_t>(~at != 0 ? at : at - 1); }
+
   // Whether a system call succeeded.
   static bool result_of(long long r, failure& ec) {
     ec = r < 0 ? failure(errno, error::get_system_category()) : failure();
