@@ -204,7 +204,6 @@ class asio_operation final
     this->set_notification(&notify);
   }
   auto arguments() {
-    has_result_ = false;
     auto r = this->result();
     if constexpr (std::derived_from<Sender, async_read>)
       if (r.has_value()) asio_settle(this->request().buffers, *r);
@@ -212,7 +211,6 @@ class asio_operation final
                                                                 asio_expects_bytes<Sender>(*this));
   }
   void free(typename base::allocator_type const& a) noexcept {
-    if (this->is_marked_finished()) reclaim();
     this->abandon(); // while all of it lives
     this->~asio_operation();
     memory::free(a, this);
@@ -259,15 +257,11 @@ class asio_operation final
   static void notify(io_operation& op, unsigned events) noexcept {
     if ((events & io_operation::done) == 0) return;
     auto& self = static_cast<asio_operation&>(op);
-    bool const arrives = !self.is_starting_ && self.leave_group();
-    self.has_result_ = true;
-    if (!arrives && !self.is_starting_) self.reclaim(); // it is being dropped
-    self.mark_finished();                               // then the last that is done with it
-    if (arrives) asio_arrive(self);
-  }
-  // Gives back what it obtained, a descriptor say, where no handler was called with it.
-  void reclaim() noexcept {
-    if (std::exchange(has_result_, false) && this->faces().reclaim != nullptr) this->faces().reclaim(*this);
+    if (self.is_starting_) return self.mark_finished();
+    if (!self.leave_group())
+      return self.mark_finished(); // it is being dropped; the last that is done with it
+    self.mark_finished();
+    asio_arrive(self);
   }
   static void call(asio_node& n) { static_cast<asio_operation&>(n).end(); }
   static void drop(asio_node& n) noexcept {
@@ -278,7 +272,6 @@ class asio_operation final
   static constexpr asio_node_functions functions_of{&call, &drop, &cancel};
 
   bool is_starting_ = false;
-  bool has_result_ = false; // it has ended, and no handler was called yet
 };
 
 /// Starts an operation for an object that has described it. See asio_operation::start.
