@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -46,35 +47,40 @@ bool is_expected(std::int64_t e) noexcept {
   return e == -EPERM || e == -EACCES || e == -EOPNOTSUPP || e == -ENOSYS || e == -EINVAL;
 }
 
-// The ACLs last: they change the mode, which must allow writing for attributes of users (xattr(7)). Returns 0,
-// or why they could not be listed.
-int copy_attributes(attributed from, attributed to, refusals& refused, not_kept& lost) noexcept {
+// Calls `set_mode` before the ACLs are copied: it changes those, and they the mode, which must allow writing for
+// attributes of users (xattr(7)). Returns 0, or why they could not be listed.
+int copy_attributes(attributed from, attributed to, refusals& refused, not_kept& lost,
+                    auto const& set_mode) noexcept {
   char few[1024];
-  auto n = from.list(few, sizeof few);
-  if (n == 0 || n == -EOPNOTSUPP || n == -ENOSYS) return 0; // the filesystem has none
-  if (n < 0 && n != -ERANGE) return static_cast<int>(n);
-  std::unique_ptr<char[]> const many(new (std::nothrow) char[2 * longest_list]);
-  if (many == nullptr) {
-    lost.attributes.fetch_add(1, std::memory_order_relaxed);
-    return 0;
-  }
   char const* names = few;
-  if (n < 0) {
-    n = from.list(many.get(), longest_list);
-    names = many.get();
-    if (n < 0) return static_cast<int>(n);
+  std::unique_ptr<char[]> many;
+  auto n = from.list(few, sizeof few);
+  if (n == -EOPNOTSUPP || n == -ENOSYS) n = 0; // the filesystem has none
+  if (n > 0 || n == -ERANGE) {
+    many.reset(new (std::nothrow) char[2 * longest_list]);
+    if (many == nullptr) {
+      lost.attributes.fetch_add(1, std::memory_order_relaxed);
+      n = 0;
+    } else if (n < 0) {
+      n = from.list(many.get(), longest_list);
+      names = many.get();
+    }
   }
-  char* const value = many.get() + longest_list;
-  for (bool const are_acls : {false, true})
+  auto const copy = [&](bool are_acls) noexcept {
     for (char const* at = names; n > 0 && at < names + n; at += std::strlen(at) + 1) {
       if (is_skipped(at) || is_acl(at) != are_acls) continue;
+      char* const value = many.get() + longest_list;
       auto const size = from.get(at, value, longest_list);
       if (size == -ENODATA) continue; // removed by another process
       std::int64_t const e = size < 0 ? size : to.set(at, value, static_cast<std::size_t>(size));
       if (e < 0) lost.attributes.fetch_add(1, std::memory_order_relaxed);
       if (e < 0 && !is_expected(e)) refused.attribute = static_cast<int>(e);
     }
-  return 0;
+  };
+  copy(false);
+  set_mode();
+  copy(true);
+  return static_cast<int>(std::min<std::int64_t>(n, 0));
 }
 
 std::uint32_t umask_of_process() noexcept {
@@ -149,10 +155,16 @@ refusals set_metadata(int from, int to, int dir, char const* name, attributes co
       if (e != -EPERM) refused.owner = static_cast<int>(e);
     }
   }
-  if (is_open && from >= 0) refused.attributes = copy_attributes({from}, {to}, refused, lost);
-  if (!mode_is_set && !S_ISLNK(a.mode))
-    refused.mode =
-        static_cast<int>(is_open ? sys::fchmod(to, mode) : unio::detail::change_mode(dir, name, mode));
+  auto const set_mode = [&]() noexcept {
+    if (!mode_is_set && !S_ISLNK(a.mode))
+      refused.mode =
+          static_cast<int>(is_open ? sys::fchmod(to, mode) : unio::detail::change_mode(dir, name, mode));
+  };
+  if (is_open && from >= 0) {
+    refused.attributes = copy_attributes({from}, {to}, refused, lost, set_mode);
+  } else {
+    set_mode();
+  }
   timespec const times[2] = {{a.accessed_s, a.accessed_ns}, {a.modified_s, a.modified_ns}};
   refused.times = static_cast<int>(is_open ? sys::utimensat(to, nullptr, times, 0)
                                            : sys::utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW));
@@ -171,7 +183,7 @@ int copy_attributes_of_special(int in, char const* from, int out, char const* to
   descriptor const target(unio::detail::open_at(out, to, flags, 0));
   if (target.get() < 0) return target.get();
   unio::detail::descriptor_path const target_path(target.get());
-  return copy_attributes({-1, source_path.text}, {-1, target_path.text}, refused, lost);
+  return copy_attributes({-1, source_path.text}, {-1, target_path.text}, refused, lost, [] {});
 }
 
 int drop_inherited_acls(int fd) noexcept {

@@ -65,9 +65,9 @@ struct refusals {
   }
 };
 
-/// Sets the owner, the extended attributes with the ACLs, the mode, and the times, in this order: chown(2)
-/// clears bits of the mode and capabilities, only root may set attributes of what may not be written, and all
-/// of it changes times. Goes on after each refusal.
+/// Sets the owner, the extended attributes, the mode, the ACLs, and the times, in this order: chown(2) clears
+/// bits of the mode and capabilities, only root may set attributes of what may not be written, chmod(2) may
+/// change ACLs, and all of it changes times. Goes on after each refusal.
 ///
 /// `from` and `to` are open, or `to` is -1 and what is meant is `name` in `dir` (a link, a FIFO, …), whose
 /// extended attributes copy_attributes_of_special() copies; `dir` must be one in which no other user can
