@@ -47,8 +47,8 @@ bool is_expected(std::int64_t e) noexcept {
   return e == -EPERM || e == -EACCES || e == -EOPNOTSUPP || e == -ENOSYS || e == -EINVAL;
 }
 
-// Calls `set_mode` before the ACLs are copied: it changes those, and they the mode, which must allow writing for
-// attributes of users (xattr(7)). Returns 0, or why they could not be listed.
+// Calls `set_mode` before the ACLs are copied: it changes those, and they the mode, which must allow writing
+// for attributes of users (xattr(7)). Returns 0, or why they could not be listed.
 int copy_attributes(attributed from, attributed to, refusals& refused, not_kept& lost,
                     auto const& set_mode) noexcept {
   char few[1024];

@@ -167,8 +167,8 @@ struct for_the_child {
   int keep(int fd) noexcept { return fds[count++] = fd; }
 };
 
-// Whether an open of it leads to the same: a pipe or a terminal. Each open of many devices makes something new,
-// such as a terminal by /dev/ptmx.
+// Whether an open of it leads to the same: a pipe or a terminal. Each open of many devices makes something
+// new, such as a terminal by /dev/ptmx.
 bool opens_the_same(int fd) noexcept {
   struct stat s;
   if (sys::fstat(fd, &s) < 0) return false;

@@ -66,7 +66,7 @@ template <class T> unio::task<T> templated(unio::pipe_handle& from) {
 unio::task<> in_a_group(unio::pipe_handle& from) {
   unio::task_group group(co_await unio::this_coro::environment);
   group.start(middle(from));
-  (void)co_await group.join();
+  (void)co_await group.co_join();
 }
 
 // Of a coroutine that knows nothing of unio's environment.
