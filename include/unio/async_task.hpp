@@ -71,7 +71,8 @@ template <class T, class Receiver> class task_connection {
   stop_source stop_;
   io_multiplexer* multiplexer_ = nullptr;
   bool finished_ = false;
-  bool tells_ = true; // false once it is being destroyed
+  bool tells_ = true;             // false once it is being destroyed
+  bool* ended_in_poll_ = nullptr; // of the poll() that runs the multiplexer
 };
 
 /// Binds a task to the receiver of its result. Starts nothing.

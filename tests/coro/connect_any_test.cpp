@@ -186,6 +186,31 @@ TEST(connect_any, can_be_polled) {
   EXPECT_EQ((*got)->remote_endpoint().value(), at[1]);
 }
 
+struct calls_at_the_end {
+  std::function<void()>* end;
+  void set_value(result<socket_handle> const&) noexcept {}
+  void set_done() noexcept { (*end)(); }
+};
+
+TEST(connect_any, may_be_destroyed_by_its_receiver_while_it_is_polled) {
+  auto const l = listening();
+  endpoint const at[] = {l.local_endpoint().value()};
+  std::function<void()> end;
+  using operation = decltype(connect(async_connect_any(at), calls_at_the_end{&end}));
+  alignas(operation) std::array<std::byte, sizeof(operation)> room;
+  auto* const op = new (room.data()) operation(async_connect_any(at, 10s), calls_at_the_end{&end});
+  bool ended = false;
+  end = [&] {
+    op->~operation();
+    room.fill(std::byte{0});
+    ended = true;
+  };
+  op->start();
+  io_status last = io_status::pending;
+  while (!ended) last = op->poll();
+  EXPECT_EQ(last, io_status::completed);
+}
+
 TEST(connect_any, ends_once_when_it_is_canceled_while_polled) {
   silent const nothing;
   endpoint const at[] = {nothing.at()};

@@ -31,8 +31,16 @@ template <class T, class Receiver> void task_connection<T, Receiver>::start(io_m
 
 template <class T, class Receiver> io_status task_connection<T, Receiver>::poll() noexcept {
   if (!started()) return io_status::not_started;
-  if (!finished_) (void)multiplexer_->try_run();
-  return finished_ ? io_status::completed : io_status::pending;
+  if (finished_) return io_status::completed;
+  bool ended = false; // then this object may be destroyed
+  bool* const outer = std::exchange(ended_in_poll_, &ended);
+  (void)multiplexer_->try_run();
+  if (!ended) {
+    ended_in_poll_ = outer;
+    return io_status::pending;
+  }
+  if (outer != nullptr) *outer = true;
+  return io_status::completed;
 }
 
 template <class T, class Receiver>
@@ -46,6 +54,7 @@ void task_connection<T, Receiver>::ended(task_outcome<T> outcome) noexcept {
     }
   }
   finished_ = true;
+  if (ended_in_poll_ != nullptr) *ended_in_poll_ = true;
   if (!tells_) return;
   receiver_.set_value(static_cast<T&&>(*outcome));
   receiver_.set_done(); // may have destroyed this object
