@@ -318,6 +318,49 @@ TEST(senders, a_task_on_an_executor_is_a_sender) {
   EXPECT_EQ(std::get<0>(sync_wait(unio::as_sender(w.executor(), reads(there.reader))).value()), w.id());
 }
 
+// An operation that is destroyed where it completes, as what is detached is; and what it was in overwritten.
+struct detached {
+  struct env {
+    unio::stop_token token;
+    [[nodiscard]] unio::detail::standard_stop_token query(ex::get_stop_token_t) const noexcept {
+      return {token};
+    }
+  };
+  struct receiver {
+    using receiver_concept = ex::receiver_t;
+    detached* self;
+    void set_value() && noexcept { self->end("value"); }
+    void set_error(std::exception_ptr const&) && noexcept { self->end("error"); }
+    void set_stopped() && noexcept { self->end("stopped"); }
+    [[nodiscard]] env get_env() const noexcept { return {self->stop.get_token()}; }
+  };
+  using sender = decltype(unio::as_sender(unio::inline_executor(), std::declval<task<>>()));
+  using operation = decltype(ex::connect(std::declval<sender>(), std::declval<receiver>()));
+
+  explicit detached(task<> t) {
+    auto* const made = new (room.data())
+        operation(ex::connect(unio::as_sender(unio::inline_executor(), std::move(t)), receiver{this}));
+    ex::start(*made);
+  }
+  void end(char const* how) noexcept {
+    std::launder(reinterpret_cast<operation*>(room.data()))->~operation();
+    room.fill(std::byte{0xaa});
+    ended = how;
+  }
+  unio::stop_source stop;
+  std::string ended;
+  alignas(operation) std::array<std::byte, sizeof(operation)> room;
+};
+
+TEST(senders, a_task_that_ends_inside_its_stop_may_be_destroyed_there) {
+  unio::async_mutex mutex;
+  auto const held = mutex.try_lock();
+  detached locks([](unio::async_mutex& m) -> task<> { (co_await m.co_lock()).value(); }(mutex));
+  EXPECT_EQ(locks.ended, "");
+  locks.stop.request_stop();
+  EXPECT_EQ(locks.ended, "stopped");
+}
+
 TEST(senders, a_task_that_waits_for_another_thread_is_run_without_spinning) {
   test::other_thread w;
   auto const away = [](test::other_thread& there) -> task<bool> {

@@ -5,8 +5,10 @@
 #include <unio/detail/schedulers.hpp>
 #include <unio/detail/standard_operation.hpp>
 
+#include <atomic>
 #include <exception>
 #include <optional>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -21,8 +23,8 @@ class task_operation : public root<task_operation<Executor, T, Receiver, Chooses
   friend delegation_of<task_operation, Receiver>;
   using token_type = ex::stop_token_of_t<ex::env_of_t<Receiver>>;
   struct on_stop {
-    stop_source* source;
-    void operator()() const noexcept { source->request_stop(); }
+    task_operation* self;
+    void operator()() const noexcept { self->pass_on_stop(); }
   };
 
  public:
@@ -36,7 +38,7 @@ class task_operation : public root<task_operation<Executor, T, Receiver, Chooses
     token_type const token = ex::get_stop_token(ex::get_env(receiver_));
     if (token.stop_possible()) {
       this->environment_.stop = source_.get_token();
-      callback_.emplace(token, on_stop{&source_});
+      callback_.emplace(token, on_stop{this});
     }
     choose();
     if constexpr (place::delegates) {
@@ -52,6 +54,10 @@ class task_operation : public root<task_operation<Executor, T, Receiver, Chooses
     base::begin();
   }
   std::coroutine_handle<> child_ended() noexcept {
+    if (stopping_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+      ended_in_stop_ = true;
+      return std::noop_coroutine();
+    }
     if constexpr (place::delegates) {
       if (this->is_delegated()) {
         this->set_ended();
@@ -91,6 +97,13 @@ class task_operation : public root<task_operation<Executor, T, Receiver, Chooses
   }
   void start_delegated() noexcept { this->post(); }
   void refuse() noexcept { dropped(); }
+  // A task that ends inside the request is completed after it: that may destroy the source.
+  void pass_on_stop() noexcept {
+    stopping_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    source_.request_stop();
+    stopping_.store(std::thread::id(), std::memory_order_relaxed);
+    if (ended_in_stop_) (void)child_ended();
+  }
   void complete() noexcept {
     callback_.reset();
     if (is_lost_) {
@@ -117,6 +130,8 @@ class task_operation : public root<task_operation<Executor, T, Receiver, Chooses
   stop_source source_;
   Receiver receiver_;
   bool is_lost_ = false; // it will never end
+  bool ended_in_stop_ = false;
+  std::atomic<std::thread::id> stopping_{}; // the thread that is passing a stop on
   std::optional<ex::stop_callback_for_t<token_type, on_stop>> callback_;
 };
 
