@@ -132,11 +132,11 @@ task<std::error_code> ask_by_udp(endpoint const& server, std::span<asked> questi
 }
 
 task<std::error_code> ask_one(asking const& a, endpoint const& server, deadline& grace) {
-  deadline const until = earlier(a.limit, from_now(a.how.conf.timeout));
   std::error_code e;
   if (!a.how.conf.use_tcp) {
     std::size_t const at_once = a.how.conf.single_request ? 1 : a.questions.size();
     for (std::size_t i = 0; i < a.questions.size(); i += at_once) {
+      deadline const until = earlier(a.limit, from_now(a.how.conf.timeout));
       e = co_await ask_by_udp(server, a.questions.subspan(i, at_once), until, grace, a.grace);
       if (e && ends_all(e)) co_return e;
     }

@@ -106,6 +106,22 @@ TEST(simulated_names, wait_fifty_milliseconds_for_the_other_family_and_a_second_
   }
 }
 
+// "single-request" is for what loses one of two questions that come together, or all of one kind.
+TEST(simulated_names, that_are_asked_for_one_after_the_other_have_time_each) {
+  for (unsigned const lost : {unsigned{a}, unsigned{aaaa}}) {
+    simulation sim(simulation_options::orderly());
+    {
+      zone const z = simulated_zone();
+      network n(sim, [&](dns_query const& q) { return q.type == lost ? std::vector<dns_answer>() : z(q); });
+      put(sim, "/etc/resolv.conf", "nameserver 10.0.0.53\noptions single-request timeout:1 attempts:1\n");
+      auto const r = unio::run(beside_a_server(n, look_up("both.test", 60s)));
+      ASSERT_TRUE(r.has_value()) << r.error().message();
+      EXPECT_EQ(r->front().family(), lost == a ? address_family::ipv6 : address_family::ipv4);
+    }
+    expect_at_rest(sim);
+  }
+}
+
 TEST(simulated_names, end_at_the_deadline_or_when_they_are_stopped_and_leave_no_socket_open) {
   int found = 0, late = 0, stopped = 0;
   for_seeds(500, [&](simulation& sim) {
