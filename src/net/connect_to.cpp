@@ -47,8 +47,10 @@ failure unreadable(char const* operation, std::string_view text, char const* wro
                         detail::sockets::object_of(text, wrong));
 }
 
-bool is_over(std::error_code e) noexcept {
-  return !e || e == condition::canceled || e == condition::timed_out;
+// The kernel, too, says of an address that does not answer that the time is over.
+bool is_over(std::error_code e, deadline limit) noexcept {
+  return !e || e == condition::canceled ||
+         (e == condition::timed_out && detail::time_limit(limit).has_passed());
 }
 
 // Says why, where that is asked for.
@@ -105,7 +107,7 @@ task<result<socket_handle>> connect_to_name(std::string text, deadline d, connec
     co_return found.error();
   }
   result<socket_handle> s = co_await co_connect_any(*found, limit, racing);
-  if (is_over(s.error()) || o.family != address_family::unspecified) {
+  if (is_over(s.error(), limit) || o.family != address_family::unspecified) {
     if (!s.has_value()) explain(o.why, text, reason.empty() ? s.error().message() : reason);
     co_return s;
   }
@@ -118,8 +120,8 @@ task<result<socket_handle>> connect_to_name(std::string text, deadline d, connec
     io_result<endpoint_list> const others = co_await names.co_resolve(parts.host, parts.port, limit, asking);
     if (others.has_value()) {
       result<socket_handle> second = co_await co_connect_any(*others, limit, racing);
-      if (is_over(second.error())) s = std::move(second);
-    } else if (is_over(others.error())) {
+      if (is_over(second.error(), limit)) s = std::move(second);
+    } else if (is_over(others.error(), limit)) {
       s = others.error();
     }
   }

@@ -184,4 +184,27 @@ TEST(simulated_names, lead_to_a_connection_past_an_address_that_is_silent) {
   expect_at_rest(sim);
 }
 
+// The kernel gives up on a silent address by itself, with the error of a deadline.
+TEST(simulated_names, that_were_late_lead_to_a_connection_where_the_others_are_silent) {
+  simulation sim(simulation_options::orderly());
+  {
+    zone const z = simulated_zone();
+    int lost = 0;
+    network n(sim, [&](dns_query const& q) {
+      return q.type == a && lost++ == 0 ? std::vector<dns_answer>() : z(q);
+    });
+    sim.set_route(endpoint::ipv6({0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 0),
+                  {.is_lost = true});
+    auto const listener = unio::listening_socket_handle::listen(endpoint::ipv4({10, 0, 0, 1}, 80)).value();
+    std::string why;
+    auto const s = unio::run(beside_a_server(n, [](std::string& w) -> task<result<socket_handle>> {
+      unio::resolver names;
+      co_return co_await unio::co_connect_to("both.test:80", {}, {.names = &names, .why = &w});
+    }(why)));
+    ASSERT_TRUE(s.has_value()) << why;
+    EXPECT_EQ(s->remote_endpoint().value(), endpoint::ipv4({10, 0, 0, 1}, 80));
+  }
+  expect_at_rest(sim);
+}
+
 } // namespace
