@@ -47,11 +47,11 @@ class in_turns {
   std::size_t turn_ = 0;
 };
 
-// How much an error says: that the time was over says nothing; what this host cannot reach at all
-// says less than what another host has answered.
-int weight(std::error_code e) noexcept {
+// How much an error says: what this host cannot reach at all says less than what another host has answered.
+// That the time is over comes first; but the kernel has its own time for an address, and the same error.
+int weight(std::error_code e, detail::time_limit limit) noexcept {
   if (!e || e == condition::canceled) return 0;
-  if (e == condition::timed_out || e == condition::would_block) return 3;
+  if (e == condition::would_block || (e == condition::timed_out && limit.has_passed())) return 3;
   if (e.category() == std::system_category() &&
       (e.value() == ENETUNREACH || e.value() == EADDRNOTAVAIL || e.value() == EAFNOSUPPORT))
     return 1;
@@ -61,7 +61,8 @@ int weight(std::error_code e) noexcept {
 // What the attempts share. On an executor with several threads they may end at once.
 class attempts_at_once {
  public:
-  explicit attempts_at_once(std::vector<connect_attempt>* report) noexcept : report_(report) {}
+  attempts_at_once(std::vector<connect_attempt>* report, detail::time_limit limit) noexcept
+      : report_(report), limit_(limit) {}
 
   // Room for the report is made before the attempt starts: what follows does not throw.
   std::size_t begins(endpoint const& to) {
@@ -81,7 +82,10 @@ class attempts_at_once {
         winner_ = std::move(*got);
         won_ = true;
       }
-      if (weight(e) > weight(error_)) error_ = e;
+      if (int const says = weight(e, limit_); says > weight_) {
+        error_ = e;
+        weight_ = says;
+      }
       if (report_ != nullptr) (*report_)[attempt].why = e;
     }
     news.set();
@@ -104,8 +108,10 @@ class attempts_at_once {
  private:
   sys::short_lock lock_;
   std::vector<connect_attempt>* report_;
+  detail::time_limit const limit_;
   socket_handle winner_;
   failure error_;
+  int weight_ = 0; // of that
   unsigned running_ = 0;
   bool won_ = false;
 };
@@ -176,14 +182,15 @@ task<result<socket_handle>> detail::connect_first(std::span<endpoint const> to, 
       result<socket_handle> alone = co_await connect(context, to[0], time_limit(d).next());
       if (alone.has_value()) co_return alone;
       if (options.attempts != nullptr) options.attempts->back().why = alone.error();
-      if (weight(alone.error()) != 0) error = alone.error();
+      if (alone.error() != condition::canceled) error = alone.error();
     }
   } else {
-    attempts_at_once r(options.attempts);
+    time_limit const limit(d);
+    attempts_at_once r(options.attempts, limit);
     task_group attempts(here);
     bool is_late = false;
     attempts.start(
-        attempt_in_turns(r, attempts, to, time_limit(d), options.attempt_delay, connect, context, is_late));
+        attempt_in_turns(r, attempts, to, limit, options.attempt_delay, connect, context, is_late));
     (void)co_await attempts.co_join();
     if (r.won()) co_return std::move(r.winner());
     error = is_late ? failed(-ETIMEDOUT, "connect") : r.error();

@@ -115,6 +115,16 @@ TEST(connect_any_in_virtual_time, reports_the_first_error_that_another_host_gave
   EXPECT_EQ(race(n), std::errc::host_unreachable);
 }
 
+// The kernel, too, gives up on an address with the error of a deadline.
+TEST(connect_any_in_virtual_time, does_not_take_what_the_kernel_gives_up_for_its_deadline) {
+  for (unio::deadline const limit : {unio::deadline(), unio::deadline(1h)}) {
+    simulation sim(orderly());
+    network n{sim, sim.listener(), {{1ms, ECONNREFUSED}, {120s, ETIMEDOUT}}};
+    EXPECT_EQ(race(n, limit), std::errc::connection_refused);
+    EXPECT_EQ(n.now(), 120'001ms);
+  }
+}
+
 // What must come of it, whatever the order of events: a socket if any address connects in time.
 TEST(connect_any_in_virtual_time, leaves_no_socket_open_whatever_happens) {
   int connected = 0, stopped = 0, late = 0, failed = 0;
