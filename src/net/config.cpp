@@ -118,7 +118,7 @@ nss_hosts parse_nsswitch(std::string_view text) {
   for_each_line(text, [&](std::string_view line) {
     line = line.substr(0, line.find('#'));
     std::size_t const begin = line.find_first_not_of(blanks);
-    if (begin == line.npos || hosts.is_there) return;
+    if (begin == line.npos) return;
     line.remove_prefix(begin);
     std::size_t const colon = line.find(':');
     if (colon == line.npos) return;
@@ -127,6 +127,7 @@ nss_hosts parse_nsswitch(std::string_view text) {
       name = name.substr(0, end + 1);
     if (name != "hosts") return;
     hosts.is_there = true;
+    hosts.sources.clear(); // the last of several lines counts
     std::string_view rest = line.substr(colon + 1);
     bool returns = false; // the last service ends the search, whatever comes after it
     for (;;) {

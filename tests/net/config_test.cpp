@@ -73,8 +73,9 @@ std::string described(nss_hosts const& h) {
 }
 
 TEST(nsswitch, has_services_and_whether_their_actions_change_anything) {
-  EXPECT_EQ(described(parse_nsswitch("passwd: files\n hosts:\tfiles dns # comment\nhosts: sss\n")),
+  EXPECT_EQ(described(parse_nsswitch("passwd: files\n hosts:\tfiles dns # comment\nservices: db\n")),
             "files dns ");
+  EXPECT_EQ(described(parse_nsswitch("hosts: files dns\nhosts: sss\n")), "sss ");
   EXPECT_EQ(
       described(parse_nsswitch("hosts: Files [SUCCESS=return NOTFOUND=continue] dns [NOTFOUND=return]")),
       "files dns ");
