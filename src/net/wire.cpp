@@ -231,7 +231,12 @@ endpoint with_port(endpoint of, std::uint16_t port) noexcept {
 }
 
 std::string reverse_name(endpoint const& of) {
-  auto const address = address_bytes(of);
+  auto address = address_bytes(of);
+  in6_addr six;
+  if (address.size() == sizeof(six)) {
+    std::memcpy(&six, address.data(), sizeof(six));
+    if (IN6_IS_ADDR_V4MAPPED(&six)) address = address.last(4); // ::ffff:192.0.2.1 is a host of IPv4
+  }
   std::string name;
   for (std::size_t i = address.size(); i-- != 0;) {
     auto const value = std::to_integer<unsigned>(address[i]);

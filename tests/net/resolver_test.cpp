@@ -514,6 +514,8 @@ TEST_F(resolver_, finds_the_names_of_an_address) {
   EXPECT_EQ(names.names_of(unio::parse_endpoint("192.0.2.1:80").value(), 60s).value(), strings{"one.test"});
   EXPECT_EQ(names.names_of(unio::parse_endpoint("[2001:db8::1]:0").value(), 60s).value(),
             strings{"six.test"});
+  EXPECT_EQ(names.names_of(unio::parse_endpoint("[::ffff:192.0.2.1]:0").value(), 60s).value(),
+            strings{"one.test"});
   EXPECT_EQ(names.names_of(unio::parse_endpoint("192.0.2.50:7").value(), 60s).value(),
             (strings{"printer", "printer.corp"}));
   EXPECT_EQ(names.names_of(unio::parse_endpoint("192.0.2.2:0").value(), 60s).error(),
