@@ -35,9 +35,11 @@ static_assert(stream<tls_stream>);
 
 namespace {
 
-// Errors after which the same transfer may go on.
-bool may_continue(std::error_code e) noexcept {
-  return e == condition::canceled || e == condition::timed_out || e == condition::would_block;
+// Errors after which the same transfer may go on. The kernel has the one of a deadline for a connection that
+// is lost.
+bool may_continue(std::error_code e, time_limit limit) noexcept {
+  return e == condition::canceled || e == condition::would_block ||
+         (e == condition::timed_out && limit.has_passed());
 }
 
 // Marks a direction as aborted while a transfer is under way: if its coroutine is destroyed, or the transport
@@ -83,7 +85,7 @@ task<result<void>> tls_stream::fill(std::uint64_t seen, time_limit limit) {
     if (n == 0) engine_.input_ended();
   } else if (n == 0) {
     co_return got.error();
-  } else if (!may_continue(got.error())) {
+  } else if (!may_continue(got.error(), limit)) {
     input_failed_ = got.error();
   }
   co_return {};
@@ -272,7 +274,7 @@ task<io_result<const_buffers>> tls_stream::co_write(io_request<const_buffers> re
     if (!sent.has_value()) co_return io_result<const_buffers>(named(sent.error(), "tls write"), 0);
   }
   result<void> const sent = co_await std::move(sending);
-  if (!sent.has_value() && !may_continue(sent.error())) // it will never arrive
+  if (!sent.has_value() && !may_continue(sent.error(), limit)) // it will never arrive
     co_return io_result<const_buffers>(named(sent.error(), "tls write"), 0);
   co_return io_result<const_buffers>(result<const_buffers>(request.buffers.first(rest.moved())),
                                      rest.moved());

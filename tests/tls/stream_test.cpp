@@ -404,6 +404,33 @@ TEST(tls_stream, goes_over_any_stream_a_byte_at_a_time) {
   }
 }
 
+// The kernel says of a connection that it has given up what a deadline says.
+TEST(tls_stream, write_that_a_lost_connection_does_not_take_is_no_success) {
+  struct mortal {
+    unio::socket_handle& socket;
+    bool is_lost = false;
+    task<io_result<mutable_buffers>> co_read(io_request<mutable_buffers> request) {
+      co_return co_await socket.co_read(request);
+    }
+    task<io_result<unio::const_buffers>> co_write(io_request<unio::const_buffers> request) {
+      if (is_lost)
+        co_return io_result<unio::const_buffers>(std::error_code(ETIMEDOUT, std::system_category()), 0);
+      co_return co_await socket.co_write(request);
+    }
+  };
+  for (deadline const limit : {deadline(), deadline(60s)}) {
+    unio::socket_pair p = unio::socket_handle::pair().value();
+    mortal first{p.first};
+    tls_context const of_client = test::client(), of_server = test::server();
+    tls_stream client(first, of_client, "example.test"), server(p.second, of_server);
+    beside accepting(server.co_handshake());
+    ASSERT_TRUE(unio::run(client.co_handshake()).has_value()) << client.why();
+    ASSERT_TRUE(accepting.get().has_value());
+    first.is_lost = true;
+    EXPECT_EQ(unio::run(client.co_write(unio::const_buffer("x", 1), limit)).error(), condition::timed_out);
+  }
+}
+
 // The transport ends after each number of reads: an error of the transport or of TLS, and no more.
 TEST(tls_stream, transports_that_fail_at_any_point_fail_the_connection) {
   for (std::size_t n = 0; n != 60; ++n) {
