@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 
 namespace unio::inline v0_1 {
 
@@ -54,13 +55,24 @@ class pem_reader {
     return key_owner(PEM_read_bio_PrivateKey(bio_.get(), nullptr, &no_passphrase, nullptr));
   }
   /// Whether reading has ended because there was no more.
-  static bool at_end() noexcept {
+  [[nodiscard]] bool at_end() const noexcept {
     unsigned long const e = ERR_peek_last_error();
-    return ERR_GET_LIB(e) == ERR_LIB_PEM && ERR_GET_REASON(e) == PEM_R_NO_START_LINE;
+    return ERR_GET_LIB(e) == ERR_LIB_PEM && ERR_GET_REASON(e) == PEM_R_NO_START_LINE && !read_error();
   }
-  failure failed() { return failed_by(detail::take_error()); }
+  failure failed() {
+    std::error_code const cannot_be_read = read_error();
+    std::error_code const e = detail::take_error();
+    return failed_by(cannot_be_read ? cannot_be_read : e);
+  }
 
  private:
+  // What read(2) has just said, which OpenSSL takes for the end of a file.
+  [[nodiscard]] std::error_code read_error() const noexcept {
+    int const last = errno;
+    std::FILE* from = nullptr;
+    if (!pem_.is_file() || BIO_get_fp(bio_.get(), &from) <= 0 || std::ferror(from) == 0) return {};
+    return {last != 0 ? last : EIO, std::system_category()};
+  }
   failure failed_by(std::error_code e) {
     if (why_ != nullptr)
       *why_ = std::string(what_) + " " + (pem_.is_file() ? detail::in_quotes(pem_.value()) : "in memory") +
@@ -85,7 +97,7 @@ failure use_identity(SSL_CTX* context, tls_identity const& who, std::string* why
   if (own == nullptr || SSL_CTX_use_certificate(context, own.get()) != 1) return chain.failed();
   while (certificate_owner const more = chain.certificate())
     if (SSL_CTX_add1_chain_cert(context, more.get()) != 1) return chain.failed();
-  if (!pem_reader::at_end()) return chain.failed();
+  if (!chain.at_end()) return chain.failed();
   pem_reader text(who.key, "private key", why);
   if (!text) return text.error();
   key_owner const key = text.key();
@@ -105,7 +117,7 @@ failure use_roots(SSL_CTX* context, tls_pem const& roots, bool names_them, std::
     if (names_them && SSL_CTX_add_client_CA(context, root.get()) != 1) return text.failed();
     any = true;
   }
-  if (!any || !pem_reader::at_end()) return text.failed();
+  if (!any || !text.at_end()) return text.failed();
   ERR_clear_error();
   return {};
 }

@@ -33,6 +33,16 @@ TEST(tls_context, says_which_file_is_missing) {
   EXPECT_TRUE(contains(why, "private key '/nonexistent/k'")) << why;
 }
 
+TEST(tls_context, says_why_a_file_cannot_be_read) {
+  std::string why;
+  EXPECT_EQ(tls_context::client({.roots = tls_pem::file("/")}, &why).error(), std::errc::is_a_directory);
+  EXPECT_TRUE(contains(why, "root certificates '/': Is a directory")) << why;
+  tls_pem const unreadable = tls_pem::file("/proc/self/mem"); // nothing is at its beginning
+  EXPECT_EQ(tls_context::server({unreadable, test::the_identity().key}).error(), std::errc::io_error);
+  EXPECT_EQ(tls_context::server({test::the_identity().certificates, unreadable}).error(),
+            std::errc::io_error);
+}
+
 // A variable that was not set, say: it must not mean that the system's roots are trusted.
 TEST(tls_context, takes_nothing_that_was_given_for_nothing) {
   std::string why;
