@@ -72,7 +72,7 @@ result<std::unique_ptr<foreign_driver>> try_foreign_uring(int doorbell_fd, forei
       break;
     case EOPNOTSUPP:
     case EINVAL:
-      text += " (a kernel before 5.11, or a sandbox that offers only part of it)";
+      text += " (a kernel before 5.13, or a sandbox that offers only part of it)";
       break;
     case ENOMEM:
       text += " (RLIMIT_MEMLOCK is too small for a ring)";

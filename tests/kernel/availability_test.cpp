@@ -11,6 +11,7 @@
 #include "support/test.hpp"
 
 #include <linux/filter.h>
+#include <linux/io_uring.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -68,6 +69,26 @@ ISOLATED_TEST(kernel_availability, falls_back_to_epoll_for_each_errno_that_means
               0)
         << "errno " << error;
   }
+}
+
+// Linux 5.12 has a ring, on which the poll of the doorbell fails each time.
+ISOLATED_TEST(kernel_availability, falls_back_to_epoll_where_no_poll_reports_again_and_again) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  EXPECT_EQ(in_child([&] {
+              ::unsetenv("UNIO_DRIVER");
+              failing_calls calls;
+              calls.answer<&table::io_uring_setup>(
+                  [](unsigned entries, io_uring_params* p) noexcept -> std::int64_t {
+                    std::int64_t const r = unio::sys::kernel.io_uring_setup(entries, p);
+                    p->features &= ~IORING_FEAT_RSRC_TAGS;
+                    return r;
+                  });
+              auto const made = unio::io_multiplexer::best_available(1);
+              CHILD_EXPECTS(made.has_value());
+              CHILD_EXPECTS(std::string((*made)->capabilities().driver) == "epoll");
+              return reads_something(**made);
+            }),
+            0);
 }
 
 ISOLATED_TEST(kernel_availability, reports_a_shortage_of_descriptors_instead_of_falling_back) {

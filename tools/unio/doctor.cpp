@@ -117,7 +117,7 @@ std::string how_to_allow_io_uring(bool has_filter) {
     return "sysctl kernel.io_uring_disabled=0, or add this user's group to kernel.io_uring_group";
   if (has_filter)
     return "allow io_uring_setup, io_uring_enter and io_uring_register in the container's seccomp profile";
-  return "use Linux 5.11 or newer, with CONFIG_IO_URING";
+  return "use Linux 5.13 or newer, with CONFIG_IO_URING";
 }
 
 void look_at_driver(findings& to) {

@@ -33,10 +33,11 @@ constexpr std::uint32_t wishes[] = {
 };
 
 // Without these the kernel is older than what the driver knows how to use: completions that are never
-// dropped, one mapping, a timeout for waiting, and operations that wait for readiness inside the kernel. All
-// are in Linux 5.11.
-constexpr std::uint32_t needed =
-    IORING_FEAT_NODROP | IORING_FEAT_SINGLE_MMAP | IORING_FEAT_EXT_ARG | IORING_FEAT_FAST_POLL;
+// dropped, one mapping, a timeout for waiting, and operations that wait for readiness inside the kernel. The
+// last came with polls that report again and again, which have no feature of their own: where the doorbell
+// cannot be one, a thread would never sleep. All are in Linux 5.13.
+constexpr std::uint32_t needed = IORING_FEAT_NODROP | IORING_FEAT_SINGLE_MMAP | IORING_FEAT_EXT_ARG |
+                                 IORING_FEAT_FAST_POLL | IORING_FEAT_RSRC_TAGS;
 
 // From that Linux on the pages of the queues can be kept (ring::keep_results()), which has no feature of its
 // own.
