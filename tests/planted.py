@@ -206,6 +206,15 @@ THREADS = [
         ("driver/registry.cpp",
          "if (sys::in_flight(fd) == 0 || c.moves == unclaimed_operations::moves()) return;",
          "return;")]),
+    ("a thread is asked to help with one close only", "a_thread_is_asked_for_each_handle_that_another_closes", [
+        ("driver/registry.cpp", "    m.is_posted_ = false;\n", "")]),
+    ("a thread that closes is not told of another's close", "a_thread_that_closes_answers_another_one_that_does", [
+        ("driver/registry.cpp",
+         "  sys::tell_closing_threads(); // some of those that are asked may be waiting here themselves\n",
+         "")]),
+    ("a thread that closes is not told of the last end",
+     "closing_returns_when_the_last_operation_was_polled_to_its_end", [
+        ("driver/registry.cpp", "  sys::await_landings(c.fd);\n", "")]),
     ("a close overlooks a thread that begins to run", "closing_ends_what_another_thread_polls", [
         ("driver/shared/shared.cpp", "e->begin_to_run();", "")]),
     ("a thread that has only come seems to be away for long", "goes_on_soon_though_its_thread_has_only_come", [

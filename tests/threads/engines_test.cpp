@@ -205,6 +205,67 @@ SEEDED_TEST_P(threads_on, two_threads_destroy_what_the_other_one_runs) {
   other.join();
 }
 
+// ---- closing what another thread has in flight ----
+
+SEEDED_TEST_P(threads_on, a_thread_is_asked_for_each_handle_that_another_closes) {
+  plain r(*m), q(*m);
+  std::latch begun(1);
+  std::thread runner([&] {
+    (void)m->try_run(); // it runs it, and keeps what it starts
+    r.op.start();
+    q.op.start();
+    begun.count_down();
+    run_to_the_end(*m);
+  });
+  begun.wait();
+  r.close();
+  q.close();
+  runner.join();
+}
+
+// The first waits for a third thread, which goes on only when the other one has closed its handle.
+SEEDED_TEST_P(threads_on, a_thread_that_closes_answers_another_one_that_does) {
+  plain r(*m), q(*m);
+  std::latch begun(2), closed(1);
+  std::thread third([&] {
+    (void)m->try_run();
+    r.op.start();
+    begun.count_down();
+    closed.wait();
+    run_to_the_end(*m);
+  });
+  std::thread first([&] {
+    (void)m->try_run();
+    q.op.start();
+    begun.arrive_and_wait();
+    r.close();
+  });
+  begun.wait();
+  q.close();
+  closed.count_down();
+  first.join();
+  third.join();
+}
+
+// Its thread is asked to end it, and does not come to that.
+SEEDED_TEST_P(threads_on, closing_returns_when_the_last_operation_was_polled_to_its_end) {
+  plain r(*m);
+  std::latch begun(1), closed(1);
+  std::thread polls([&] {
+    (void)m->try_run();
+    r.op.start();
+    begun.count_down();
+    while (r.op.poll() == unio::io_status::pending) std::this_thread::yield();
+    closed.wait();
+  });
+  begun.wait();
+  r.write();
+  require(r.ends.first.close().has_value(), "the handle is closed");
+  closed.count_down();
+  polls.join();
+  r.op.expect_success();
+}
+
 // ---- waking ----
 
 /// Runs `m`, on which something is pending for ever, until `stop`.
