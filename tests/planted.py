@@ -240,6 +240,8 @@ THREADS = [
     ("what keeps a run() from ending is taken over",
      "run_of_a_task_returns_though_its_thread_was_away_when_another_ended_it", [
         ("coro/away.cpp", "connect(stays_here(never), nobody())", "connect(atomic_async_wait(never), nobody())")]),
+    ("what a thread leaves is divided", "what_a_thread_leaves_goes_on_with_one_other", [
+        ("driver/shared/unclaimed.cpp", "    op->links.is.with_next = true;\n", "")]),
     ("a thread that ends keeps a wake", "a_wake_is_not_lost_while_a_thread_ends", [
         ("driver/engine/handover.cpp", "if (mail_.take_wake()) shared_->give_wake();", "")]),
     ("a wake is for a blocking call", "a_wake_is_for_a_run_and_not_for_a_blocking_call", [

@@ -281,6 +281,33 @@ SEEDED_TEST_P(hand_over, both_threads_end_and_a_third_runs_what_they_leave) {
   q.op.expect_success();
 }
 
+struct notes_thread {
+  std::thread::id* where;
+  template <class Result> void set_value(Result&&) noexcept { *where = std::this_thread::get_id(); }
+  void set_done() noexcept {}
+};
+
+SEEDED_TEST_P(hand_over, what_a_thread_leaves_goes_on_with_one_other) {
+  connection r(*m), q(*m);
+  std::byte rooms[2];
+  std::thread::id where[2];
+  auto first = unio::connect(unio::async_read(r.ends.first, unio::mutable_buffer(&rooms[0], 1)),
+                             notes_thread{&where[0]});
+  auto second = unio::connect(unio::async_read(q.ends.first, unio::mutable_buffer(&rooms[1], 1)),
+                              notes_thread{&where[1]});
+  leaver l(*m, [&] {
+    first.start();
+    second.start();
+  });
+  std::thread one(run_to_the_end, std::ref(*m)), other(run_to_the_end, std::ref(*m));
+  l.join();
+  r.write();
+  q.write();
+  one.join();
+  other.join();
+  require(where[0] == where[1], "all goes to one thread");
+}
+
 SEEDED_TEST_P(hand_over, a_thread_that_has_taken_over_hands_over) {
   shareable r(*m);
   leaver l(*m, [&] { r.op.start(); });
