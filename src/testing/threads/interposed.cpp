@@ -125,6 +125,14 @@ int take_semaphore(sem_t* s, std::int64_t until) noexcept {
   }
 }
 
+// As glibc begins it: how many have come, and have to. At rest none has, and pthread_barrier_destroy() has
+// nothing to wait for.
+struct barrier {
+  unsigned come;
+  unsigned round;
+  unsigned count;
+};
+
 // ---- once -----------------------------------------------------------------------------------------------
 
 // As glibc keeps it: 2 is done. What is being done is of no one's value.
@@ -395,6 +403,44 @@ UNIO_IN_PLACE int sem_post(sem_t* s) noexcept {
   guard const here;
   int const r = UNIO_OWN(sem_post)(s);
   current->wake_all(need::semaphore, s);
+  return r;
+}
+
+UNIO_IN_PLACE int pthread_barrier_wait(pthread_barrier_t* b) noexcept {
+  if (!is_simulated()) return UNIO_OWN(pthread_barrier_wait)(b);
+  current->point(at::barrier_wait);
+  guard const here;
+  auto& kept = *reinterpret_cast<barrier*>(b);
+  if (++kept.come < kept.count) {
+    (void)current->block(need::barrier, b, never);
+    return 0;
+  }
+  kept.come = 0;
+  current->wake_all(need::barrier, b);
+  return PTHREAD_BARRIER_SERIAL_THREAD;
+}
+
+UNIO_IN_PLACE int pthread_spin_lock(pthread_spinlock_t* l) noexcept {
+  if (!is_simulated()) return UNIO_OWN(pthread_spin_lock)(l);
+  current->point(at::mutex_lock);
+  return take(need::mutex, const_cast<int*>(l), never,
+              [l]() noexcept { return UNIO_OWN(pthread_spin_trylock)(l); });
+}
+UNIO_IN_PLACE int pthread_spin_trylock(pthread_spinlock_t* l) noexcept {
+  if (!is_simulated()) return UNIO_OWN(pthread_spin_trylock)(l);
+  current->point(at::mutex_try_lock);
+  guard const here;
+  int const r = UNIO_OWN(pthread_spin_trylock)(l);
+  if (r == 0) current->holds(const_cast<int*>(l));
+  return r;
+}
+UNIO_IN_PLACE int pthread_spin_unlock(pthread_spinlock_t* l) noexcept {
+  if (!is_simulated()) return UNIO_OWN(pthread_spin_unlock)(l);
+  current->point(at::mutex_unlock);
+  guard const here;
+  int const r = UNIO_OWN(pthread_spin_unlock)(l);
+  current->lets_go(const_cast<int*>(l));
+  current->wake_all(need::mutex, const_cast<int*>(l));
   return r;
 }
 

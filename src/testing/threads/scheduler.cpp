@@ -36,8 +36,8 @@ constexpr char const* names[] = {UNIO_SYSTEM_CALLS(UNIO_NAME) UNIO_OTHER_POINTS(
 #undef UNIO_OTHER_NAME
 static_assert(std::size(names) == static_cast<std::size_t>(at::count));
 
-constexpr char const* needs[] = {"nothing",   "thread", "mutex", "condition", "rwlock",         "once",
-                                 "semaphore", "futex",  "time",  "system",    "a program's end"};
+constexpr char const* needs[] = {"nothing",   "thread", "mutex", "condition", "rwlock",          "once",
+                                 "semaphore", "futex",  "time",  "system",    "a program's end", "barrier"};
 
 // Two streams of one seed must not be shifted copies of each other, as those of neighbours would be.
 std::uint64_t stream_of(std::uint64_t seed, std::uint64_t purpose) noexcept {

@@ -34,7 +34,8 @@ namespace unio::inline v0_1::testing::threads {
   X(mutex_lock) X(mutex_try_lock) X(mutex_unlock) X(condition_wait) X(condition_signal)               \
       X(condition_broadcast) X(reader_lock) X(writer_lock) X(rwlock_unlock) X(once) X(semaphore_wait) \
           X(semaphore_post) X(futex_wait) X(futex_wake) X(yield) X(sleep) X(clock) X(atomic_load)     \
-              X(atomic_store) X(atomic_exchange) X(atomic_fetch) X(atomic_compare) X(fence) X(system)
+              X(atomic_store) X(atomic_exchange) X(atomic_fetch) X(atomic_compare) X(fence)           \
+                  X(system) X(barrier_wait)
 
 #define UNIO_ENUMERATOR(name, parameters, arguments) call_##name,
 #define UNIO_OTHER_ENUMERATOR(name) name,
@@ -57,7 +58,8 @@ enum class need : std::uint8_t {
   futex,
   time,
   system,
-  program
+  program,
+  barrier
 };
 
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
