@@ -179,6 +179,19 @@ void end(void* p) {
   }
 }
 
+int join_until(pthread_t handle, void** value, std::int64_t until) {
+  current->point(at::thread_join);
+  guard const here;
+  if (thread* const t = current->find(handle); t != nullptr && t != me) {
+    while (!t->has_ended) {
+      if (current->now >= until) return ETIMEDOUT;
+      (void)current->block(need::thread, t, until);
+    }
+    t->is_joined = true;
+  }
+  return UNIO_OWN(pthread_join)(handle, value);
+}
+
 } // namespace
 
 void watch_ends() noexcept { (void)pthread_key_create(&end_key, end); }
@@ -236,16 +249,20 @@ UNIO_IN_PLACE int pthread_create(pthread_t* handle, pthread_attr_t const* attrib
 }
 
 UNIO_IN_PLACE int pthread_join(pthread_t handle, void** value) {
-  if (is_simulated()) {
-    current->point(at::thread_join);
-    guard const here;
-    if (thread* const t = current->find(handle); t != nullptr && t != me) {
-      while (!t->has_ended) (void)current->block(need::thread, t, never);
-      t->is_joined = true;
-    }
-    return UNIO_OWN(pthread_join)(handle, value);
-  }
-  return UNIO_OWN(pthread_join)(handle, value);
+  return is_simulated() ? join_until(handle, value, never) : UNIO_OWN(pthread_join)(handle, value);
+}
+UNIO_IN_PLACE int pthread_tryjoin_np(pthread_t handle, void** value) noexcept {
+  if (!is_simulated()) return UNIO_OWN(pthread_tryjoin_np)(handle, value);
+  int const r = join_until(handle, value, 0);
+  return r == ETIMEDOUT ? EBUSY : r;
+}
+UNIO_IN_PLACE int pthread_timedjoin_np(pthread_t handle, void** value, timespec const* until) {
+  if (!is_simulated()) return UNIO_OWN(pthread_timedjoin_np)(handle, value, until);
+  return join_until(handle, value, moment(CLOCK_REALTIME, until));
+}
+UNIO_IN_PLACE int pthread_clockjoin_np(pthread_t handle, void** value, clockid_t c, timespec const* until) {
+  if (!is_simulated()) return UNIO_OWN(pthread_clockjoin_np)(handle, value, c, until);
+  return join_until(handle, value, moment(c, until));
 }
 
 UNIO_IN_PLACE int pthread_detach(pthread_t handle) noexcept {
