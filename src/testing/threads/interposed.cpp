@@ -270,6 +270,13 @@ UNIO_IN_PLACE int pthread_detach(pthread_t handle) noexcept {
   return UNIO_OWN(pthread_detach)(handle);
 }
 
+// The end of the thread of main() is one as others are: the process goes on.
+[[noreturn]] UNIO_IN_PLACE void pthread_exit(void* value) {
+  if (is_simulated()) (void)pthread_setspecific(end_key, me);
+  UNIO_OWN(pthread_exit)(value);
+  __builtin_unreachable();
+}
+
 UNIO_IN_PLACE int pthread_mutex_lock(pthread_mutex_t* m) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_mutex_lock)(m);
   current->point(at::mutex_lock);

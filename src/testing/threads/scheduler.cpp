@@ -303,12 +303,16 @@ void scheduler::begin_thread(thread& t) noexcept {
 void scheduler::end_thread() noexcept {
   guard const here;
   step(at::thread_end);
+  bool const is_last =
+      std::ranges::all_of(threads_, [](auto const& t) { return t->has_ended || t.get() == me; });
+  if (is_last) return; // the C library ends the process
   me->has_ended = true;
   wake_all(need::thread, me);
   thread& next = next_to_run();
   note_turn(next);
   me = nullptr;
-  leaving_ = static_cast<int>(sys::call(SYS_gettid));
+  int const left = static_cast<int>(sys::call(SYS_gettid));
+  leaving_ = left != ::getpid() ? left : 0; // that of the process stays
   give_baton(next);
 }
 
