@@ -39,6 +39,10 @@ constexpr std::uint32_t always = EPOLLERR | EPOLLHUP;
 static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR && EPOLLHUP == POLLHUP &&
               EPOLLRDHUP == POLLRDHUP);
 
+bool is_span(timespec const* t) noexcept {
+  return t == nullptr || (t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < second);
+}
+std::int64_t of_ns(timespec const* t) noexcept { return t == nullptr ? -1 : to_ns(*t); }
 std::int64_t of_ms(int ms) noexcept { return ms < 0 ? -1 : std::int64_t{ms} * 1'000'000; }
 
 // What of a registration is to be told now.
@@ -329,7 +333,7 @@ UNIO_IN_PLACE(int, ppoll, (pollfd * fds, nfds_t n, timespec const* timeout, sigs
     timespec t = timeout != nullptr ? *timeout : timespec{};
     return answer<int>(raw(SYS_ppoll, fds, n, timeout == nullptr ? nullptr : &t, mask, 8UL));
   }
-  return answer<int>(poll_all(fds, n, timeout == nullptr ? -1 : to_ns(*timeout), mask));
+  return answer<int>(is_span(timeout) ? poll_all(fds, n, of_ns(timeout), mask) : -EINVAL);
 }
 UNIO_ALSO(int, __ppoll_chk,
           (pollfd * fds, nfds_t n, timespec const* timeout, sigset_t const* mask, std::size_t), ppoll,
@@ -347,13 +351,16 @@ UNIO_IN_PLACE(int, pselect,
     timespec t = timeout != nullptr ? *timeout : timespec{};
     return answer<int>(raw(SYS_pselect6, n, in, out, other, timeout == nullptr ? nullptr : &t, &signals));
   }
-  return answer<int>(select_all(n, in, out, other, timeout == nullptr ? -1 : to_ns(*timeout), mask));
+  return answer<int>(is_span(timeout) ? select_all(n, in, out, other, of_ns(timeout), mask) : -EINVAL);
 }
 
 UNIO_IN_PLACE(int, select, (int n, fd_set* in, fd_set* out, fd_set* other, timeval* timeout)) {
   entry const e("select(2)", UNIO_CALLER);
   timespec t{};
-  if (timeout != nullptr) t = {.tv_sec = timeout->tv_sec, .tv_nsec = timeout->tv_usec * 1000};
+  if (timeout != nullptr && (timeout->tv_sec < 0 || timeout->tv_usec < 0)) return answer<int>(-EINVAL);
+  if (timeout != nullptr) // of a whole second and more microseconds, too
+    t = {.tv_sec = timeout->tv_sec + timeout->tv_usec / 1'000'000,
+         .tv_nsec = timeout->tv_usec % 1'000'000 * 1000};
   std::int64_t r = 0;
   if (!e.simulates()) {
     r = raw(SYS_pselect6, n, in, out, other, timeout == nullptr ? nullptr : &t, nullptr);
@@ -400,7 +407,7 @@ UNIO_IN_PLACE(int, epoll_pwait2,
   entry const e("epoll_pwait2(2)", UNIO_CALLER);
   file_pointer const f = e.file(epoll);
   if (f == nullptr) return answer<int>(raw(SYS_epoll_pwait2, epoll, events, n, timeout, mask, 8UL));
-  return answer<int>(epoll_sleep(*f, events, n, timeout == nullptr ? -1 : to_ns(*timeout), mask));
+  return answer<int>(is_span(timeout) ? epoll_sleep(*f, events, n, of_ns(timeout), mask) : -EINVAL);
 }
 
 } // namespace unio::testing::libc

@@ -48,6 +48,8 @@ template <class T> T as_libc(std::int64_t r) noexcept {
 
 std::int64_t nanoseconds(timespec const& t) noexcept { return std::int64_t{t.tv_sec} * second + t.tv_nsec; }
 
+bool is_span(timespec const& t) noexcept { return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < second; }
+
 timespec to_timespec(std::int64_t ns) noexcept { return {.tv_sec = ns / second, .tv_nsec = ns % second}; }
 
 bool is_wall_clock(clockid_t c) noexcept { return c == CLOCK_REALTIME || c == CLOCK_REALTIME_COARSE; }
@@ -476,11 +478,14 @@ UNIO_IN_PLACE int sched_yield() noexcept {
 
 UNIO_IN_PLACE int clock_nanosleep(clockid_t c, int flags, timespec const* t, timespec* left) {
   if (!is_simulated()) return UNIO_OWN(clock_nanosleep)(c, flags, t, left);
+  if (!is_virtual(c)) return static_cast<int>(-unio::sys::call(SYS_clock_nanosleep, c, flags, t, left));
+  if (!is_span(*t)) return EINVAL;
   sleep_until((flags & TIMER_ABSTIME) != 0 ? moment(c, t) : current->now + nanoseconds(*t));
   return 0;
 }
 UNIO_IN_PLACE int nanosleep(timespec const* t, timespec* left) {
   if (!is_simulated()) return UNIO_OWN(nanosleep)(t, left);
+  if (!is_span(*t)) return as_libc<int>(-EINVAL);
   sleep_until(current->now + nanoseconds(*t));
   return 0;
 }
