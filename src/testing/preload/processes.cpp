@@ -1,10 +1,12 @@
-// Functions that make processes: refused by name. The C library blocks signals there, so that the trap
-// (trap.cpp) would have nothing to say. And signals, which are this process's own.
+// Functions that make processes, and threads that are not POSIX's: refused by name. The C library blocks
+// signals there, so that the trap (trap.cpp) would have nothing to say. And signals, which are this process's
+// own.
 
 #include "testing/libc/entry.hpp"
 
 #include <spawn.h>
 #include <sys/time.h>
+#include <threads.h>
 
 #include <csignal>
 #include <cstdio>
@@ -51,6 +53,10 @@ UNIO_IN_PLACE(int, setitimer, (int which, itimerval const* next, itimerval* befo
 // vfork(2) cannot be called from here: its child would return into this function's frame.
 UNIO_REFUSED(int, fork, -1, (), ())
 UNIO_ALSO(int, vfork, (), fork, ())
+// Threads that the scheduler would not see, and an end of one in the middle of a call.
+UNIO_REFUSED(int, thrd_create, thrd_error, (thrd_t * t, int (*run)(void*), void* argument),
+             (t, run, argument))
+UNIO_REFUSED(int, pthread_cancel, ENOSYS, (pthread_t t), (t))
 UNIO_REFUSED(int, daemon, -1, (int stays, int keeps), (stays, keeps))
 UNIO_REFUSED(int, system, -1, (char const* command), (command))
 UNIO_REFUSED(std::FILE*, popen, nullptr, (char const* command, char const* mode), (command, mode))
