@@ -299,7 +299,17 @@ std::int64_t world::close(int fd) noexcept {
 
 std::int64_t world::shutdown(int fd, int how) noexcept {
   return on(call::shutdown, fd, [this, how](description& d) -> std::int64_t {
+    if (d.kind == thing::datagrams && d.peer.family() != address_family::unspecified)
+      return refuse("shutdown(2) of datagrams");
     if (d.kind == thing::datagrams || (d.kind == thing::socket && d.in == nullptr)) return -ENOTCONN;
+    if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
+    if (d.kind == thing::listener) { // which listens no more: accept(2) fails, of those that wait too
+      if (how == SHUT_WR) return 0;
+      d.kind = thing::socket;
+      for (auto const& w : d.waiting) w->out->reset = true;
+      d.waiting.clear();
+      return 0;
+    }
     if (d.kind != thing::socket) return -ENOTSOCK;
     // Shutting one's sending half ends the peer's reading half, and the other way round (unix_shutdown). The
     // peer of a connection over the network may go on sending (tcp_shutdown does nothing for SHUT_RD).
