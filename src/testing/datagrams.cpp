@@ -158,6 +158,7 @@ std::int64_t world::send_message(description& d, msghdr const& m) noexcept {
   }
   if (g.to.family() == address_family::unspecified) return -EDESTADDRREQ;
   if (g.to.family() == address_family::ipv4 && takes_ipv6_only(d)) return -ENETUNREACH;
+  if (is_inet(g.to) && g.to.port() == 0) return -EINVAL;
   if (!name_itself(d, g.to)) return -EAGAIN;
   g.from = is_any(d.name) ? with_port(g.to, d.name.port()) : d.name;
   route const* const r = find_route(g.to);

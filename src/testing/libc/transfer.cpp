@@ -66,11 +66,17 @@ bool waits(open_file const& f, int flags) noexcept {
 }
 
 std::int64_t one_message(open_file const& f, msghdr& m, int flags) noexcept {
+  if ((flags & MSG_TRUNC) != 0) { // the length of the datagram, whatever there is room for
+    alone const inside;
+    std::int64_t const whole = answering_world()->waiting_bytes(f.in_world);
+    std::int64_t const r = one_message(f, m, flags & ~MSG_TRUNC);
+    return r < 0 ? r : whole;
+  }
   if ((flags & MSG_PEEK) != 0) {
     alone const inside;
     return answering_world()->peek(f.in_world, m);
   }
-  return sys::recvmsg(f.in_world, &m, flags & MSG_ERRQUEUE);
+  return sys::recvmsg(f.in_world, &m, 0);
 }
 
 } // namespace
@@ -116,8 +122,10 @@ std::int64_t write_file(open_file& f, int fd, iovec const* v, std::size_t n, std
 
 std::int64_t receive(open_file& f, int fd, msghdr& m, int flags) noexcept {
   if (f.in_world < 0) return -ENOTSOCK;
-  if ((flags & MSG_OOB) != 0) return -EINVAL; // there is none
+  if ((flags & MSG_OOB) != 0) return -EINVAL;      // there is none
+  if ((flags & MSG_ERRQUEUE) != 0) return -EAGAIN; // nothing is ever reported
   bool const datagrams = answering_world()->is_datagrams(f.in_world);
+  if ((flags & MSG_TRUNC) != 0 && !datagrams) return refuse("receiving from a stream with MSG_TRUNC");
   bool const needs_all =
       (flags & MSG_WAITALL) != 0 && waits(f, flags) && !datagrams && (flags & MSG_PEEK) == 0;
   iovec const* const v = m.msg_iov;
@@ -135,6 +143,11 @@ std::int64_t receive(open_file& f, int fd, msghdr& m, int flags) noexcept {
       return r;
     });
   });
+  bool const peeks_all =
+      (flags & MSG_PEEK) != 0 && (flags & MSG_WAITALL) != 0 && waits(f, flags) && !datagrams;
+  if (peeks_all && done > 0 && static_cast<std::size_t>(done) < size_of(v, n) &&
+      (events_of(f) & POLLRDHUP) == 0)
+    return refuse("waiting with MSG_PEEK and MSG_WAITALL for more than has arrived");
   // On a stream that says that nothing is left (epoll(7)): what is left has arrived since.
   if (!datagrams && done > 0 && static_cast<std::size_t>(done) < size_of(v, n)) was_blocked(f.blocked_reads);
   return done;
@@ -143,6 +156,7 @@ std::int64_t receive(open_file& f, int fd, msghdr& m, int flags) noexcept {
 std::int64_t send(open_file& f, int fd, msghdr const& m, int flags) noexcept {
   if (f.in_world < 0) return -ENOTSOCK;
   if ((flags & MSG_OOB) != 0) return refuse("sending with MSG_OOB");
+  if ((flags & MSG_ZEROCOPY) != 0) return refuse("sending with MSG_ZEROCOPY");
   bool const datagrams = answering_world()->is_datagrams(f.in_world);
   if (m.msg_controllen != 0 && !datagrams) return refuse("sendmsg(2) with control messages on a stream");
   bool const needs_all = waits(f, flags) && !datagrams;
