@@ -137,7 +137,7 @@ short world::poll_events(int fd) const noexcept {
         d->line == nullptr ? out.readers < 2 || was_shut(out.writers) : was_shut(out.writers);
     if (hears_no_more) events |= POLLRDHUP;
     if (hears_no_more && is_over) events |= POLLHUP;
-    if (in.is_cut && in.reset) events |= POLLERR;
+    if (hears_no_more && in.reset) events |= POLLERR | POLLHUP;
   }
   return static_cast<short>(events);
 }

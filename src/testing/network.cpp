@@ -4,6 +4,7 @@
 // there, after a time that the seed draws, unless a route says otherwise.
 
 #include "testing/addresses.hpp"
+#include "testing/ends.hpp"
 #include "testing/world.hpp"
 
 #include <fcntl.h>
@@ -108,6 +109,13 @@ bool is_known(description const& d, int level, int name) noexcept {
 
 bool takes_ipv6_only(description const& d) noexcept {
   return d.family == AF_INET6 && option_of(d, IPPROTO_IPV6, IPV6_V6ONLY) != 0;
+}
+
+bool resets_when_closed(description const& d) noexcept {
+  auto const found = d.options.find({SOL_SOCKET, SO_LINGER});
+  linger l{};
+  if (found != d.options.end()) std::memcpy(&l, found->second.data(), sizeof(l));
+  return l.l_onoff != 0 && l.l_linger == 0;
 }
 
 // ---- making
@@ -471,6 +479,8 @@ std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* s
       value = d.family == AF_UNIX || d.family == 0 ? 0 : is_stream(d) ? IPPROTO_TCP : IPPROTO_UDP;
     } else if (special && name == SO_ERROR) {
       value = std::exchange(d.failure, 0);
+      if (value == 0 && d.in != nullptr && ended(d, *d.in, now_) && std::exchange(d.in->reset, false))
+        value = ECONNRESET;
     } else if (special && (name == SO_SNDBUF || name == SO_RCVBUF) && !d.options.contains({level, name})) {
       value = static_cast<int>(d.out != nullptr ? d.out->capacity() : options.stream_capacity);
     } else if (special && name == SO_PEERCRED) {

@@ -63,7 +63,8 @@ description::~description() {
   if (file != nullptr) std::erase_if(file->locks, [this](auto const& l) { return l.owner == this; });
   for (auto const& w : waiting) w->out->reset = true; // it will never be accepted
   if (in != nullptr) {
-    if (out != nullptr && in->size() + in->under_way != 0) out->reset = true;
+    bool const was_read = in->size() + in->under_way == 0;
+    if (out != nullptr && (!was_read || (line != nullptr && resets_when_closed(*this)))) out->reset = true;
     --in->readers;
   }
   if (out != nullptr) --out->writers;

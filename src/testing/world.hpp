@@ -205,6 +205,9 @@ struct description {
 /// Whether an IPv6 socket takes no IPv4.
 bool takes_ipv6_only(description const& d) noexcept;
 
+/// Whether closing it resets the connection: SO_LINGER with 0 seconds.
+bool resets_when_closed(description const& d) noexcept;
+
 /// Makes them the two ends of a connection.
 void connect_ends(description& a, description& b, std::size_t capacity, std::size_t atomic_bytes);
 
