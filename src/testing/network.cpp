@@ -505,8 +505,10 @@ std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* s
         return 0;
       }
     }
-    unsigned const n = std::min(*size, static_cast<unsigned>(sizeof(value)));
-    std::memcpy(v, &value, n);
+    int const told[2] = {value, 0};
+    bool const is_pair = level == SOL_SOCKET && name == SO_LINGER;
+    unsigned const n = std::min(*size, static_cast<unsigned>(is_pair ? sizeof(linger) : sizeof(value)));
+    std::memcpy(v, told, n);
     *size = n;
     return 0;
   });
@@ -520,6 +522,8 @@ std::int64_t world::set_option(int fd, int level, int name, void const* v, unsig
       (void)refuse("setsockopt(2) of this option");
       return -ENOPROTOOPT;
     }
+    bool const is_number = level == SOL_SOCKET && name != SO_BINDTODEVICE;
+    if (is_number && size < (name == SO_LINGER ? sizeof(linger) : sizeof(int))) return -EINVAL;
     auto const* const from = static_cast<std::byte const*>(v);
     std::vector<std::byte> value(from, from + size);
     if (level == SOL_SOCKET && (name == SO_SNDBUF || name == SO_RCVBUF) && size >= sizeof(int)) {
