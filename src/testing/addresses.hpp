@@ -74,8 +74,12 @@ inline endpoint endpoint_of(sockaddr const* a, unsigned size) noexcept {
 
 /// Tells a program an address, as the kernel does: cut to its room, with the whole length.
 inline void tell(endpoint const& e, int family, sockaddr* name, unsigned* size) noexcept {
-  endpoint const shown = family == AF_INET6 ? mapped(e) : e;
-  if (shown.size() != 0) std::memcpy(name, shown.data(), std::min(*size, shown.size()));
+  endpoint shown = family == AF_INET6 ? mapped(e) : e;
+  if (shown.size() == 0) { // a Unix socket without a name
+    sa_family_t const unnamed = AF_UNIX;
+    shown = endpoint_of(reinterpret_cast<sockaddr const*>(&unnamed), sizeof(unnamed));
+  }
+  std::memcpy(name, shown.data(), std::min(*size, shown.size()));
   *size = shown.size();
 }
 

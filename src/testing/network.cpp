@@ -219,6 +219,8 @@ std::int64_t world::bind(int fd, sockaddr const* at, unsigned size) noexcept {
         auto const made = make_node(node_kind::socket, 0755);
         made->socket = shared;
         put(where.in, where.name, made);
+        auto const whole = static_cast<unsigned>(offsetof(sockaddr_un, sun_path) + key.size() + 1);
+        name.resize(std::min(size, whole)); // with its NUL, and nothing of what follows
       }
       d.name = name;
       return 0;
@@ -261,12 +263,6 @@ std::int64_t world::name_of(int fd, bool peer, sockaddr* name, unsigned* size) n
     if (peer && !is_connected) return -ENOTCONN;
     endpoint const& known = peer ? d.peer : d.name;
     bool const on_ip = d.family == AF_INET || d.family == AF_INET6;
-    if (known.family() == address_family::unspecified && !on_ip) { // a Unix socket without a name
-      sa_family_t const family = AF_UNIX;
-      std::memcpy(name, &family, std::min<std::size_t>(*size, sizeof(family)));
-      *size = sizeof(family);
-      return 0;
-    }
     tell(is_inet(known) || !on_ip ? known : any_of(d.family), d.family, name, size);
     return 0;
   });
@@ -356,7 +352,7 @@ std::int64_t world::connect_unix(description& d, sockaddr const* to, unsigned si
   server->family = AF_UNIX;
   server->name = l->name;
   server->peer = d.name;
-  d.peer = endpoint_of(to, size);
+  d.peer = l->name;
   connect_ends(d, *server, options.stream_capacity, 1);
   l->waiting.push_back(std::move(server));
   ++l->news;

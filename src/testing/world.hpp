@@ -20,6 +20,8 @@
 
 #include <unio/testing.hpp>
 
+#include <fcntl.h>
+
 #include <array>
 #include <cerrno>
 #include <deque>
@@ -248,6 +250,11 @@ class world {
   };
   /// 0, or why there can be no such place.
   std::int64_t locate(int dir, char const* path, place& found) const noexcept;
+  /// Whether a socket has been bound to it, and was not unlinked.
+  [[nodiscard]] bool is_socket(char const* path) const noexcept {
+    place p;
+    return locate(AT_FDCWD, path, p) >= 0 && p.node != nullptr && p.node->kind == node_kind::socket;
+  }
   [[nodiscard]] bool owns(int fd) const noexcept { return fd >= first_descriptor; }
   [[nodiscard]] std::size_t open_descriptors() const noexcept;
   /// Whether a call of that direction would not have to wait. Draws nothing.

@@ -167,9 +167,11 @@ std::int64_t perform(open_file& f, int fd, short events, std::int64_t timeout_ns
 // ---- files
 
 /// What it names in the simulated filesystem: an absolute path below one of the directories that are
-/// simulated; empty: it is the system's.
+/// simulated, or a socket's; empty: it is the system's.
 [[nodiscard]] std::string simulated_path(int dir, char const* path);
 void simulate_directory(std::string path);
+/// A socket may be bound to that path: the simulated filesystem has its directory if the system's has.
+void lend_directory_of(std::string_view path);
 
 /// They are in the program if this is called.
 void link_in_place() noexcept;

@@ -182,8 +182,19 @@ void simulate_directory(std::string path) {
   (void)answering_world()->directory(whole);
 }
 
+void lend_directory_of(std::string_view path) {
+  std::string const in = normal(path.substr(0, std::min(path.rfind('/'), path.size())));
+  std::string const real = path.starts_with('/') ? in : "." + in;
+  struct stat s{};
+  if (path.find('/') != path.npos && raw(SYS_newfstatat, AT_FDCWD, real.c_str(), &s, 0) == 0 &&
+      S_ISDIR(s.st_mode))
+    (void)answering_world()->directory(in);
+}
+
 std::string simulated_path(int dir, char const* path) {
-  if (directories().empty() || path == nullptr || *path == 0) return {};
+  if (path == nullptr || *path == 0) return {};
+  if ((dir == AT_FDCWD || *path == '/') && answering_world()->is_socket(path)) return path;
+  if (directories().empty()) return {};
   std::string whole;
   if (*path == '/') {
     whole = normal(path);

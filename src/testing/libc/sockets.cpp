@@ -267,7 +267,10 @@ UNIO_IN_PLACE(int, bind, (int fd, sockaddr const* at, socklen_t size)) {
   entry const e("bind(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_bind, fd, at, size));
-  return answer<int>(f->in_world < 0 ? -ENOTSOCK : sys::bind(f->in_world, at, size));
+  if (f->in_world < 0) return answer<int>(-ENOTSOCK);
+  if (size > sizeof(sa_family_t) && at->sa_family == AF_UNIX)
+    lend_directory_of({at->sa_data, strnlen(at->sa_data, size - sizeof(sa_family_t))});
+  return answer<int>(sys::bind(f->in_world, at, size));
 }
 
 UNIO_IN_PLACE(int, listen, (int fd, int backlog)) {
