@@ -357,6 +357,26 @@ UNIO_IN_PLACE(int, fdatasync, (int fd)) {
   return answer<int>(f->in_world < 0 ? -EINVAL : sys::fdatasync(f->in_world));
 }
 
+UNIO_IN_PLACE(int, fchmod, (int fd, mode_t mode)) {
+  entry const e("fchmod(2)", UNIO_CALLER);
+  file_pointer const f = e.file(fd);
+  if (f == nullptr) return answer<int>(raw(SYS_fchmod, fd, mode));
+  return answer<int>(f->in_world < 0 ? -EINVAL : sys::fchmod(f->in_world, mode));
+}
+
+// There are no links: what a path names is its place.
+UNIO_IN_PLACE(char*, realpath, (char const* path, char* out)) {
+  entry const e("realpath(3)", UNIO_CALLER);
+  std::string const ours = e.simulates() ? simulated_path(AT_FDCWD, path) : std::string();
+  if (ours.empty()) // of two versions the one that may allocate
+    return reinterpret_cast<char* (*)(char const*, char*)>(dlvsym(RTLD_NEXT, "realpath", "GLIBC_2.3"))(path,
+                                                                                                       out);
+  struct stat s{};
+  if (answer(sys::fstatat(AT_FDCWD, ours.c_str(), &s, 0)) < 0) return nullptr;
+  return out != nullptr ? std::strcpy(out, ours.c_str()) : ::strdup(ours.c_str());
+}
+UNIO_ALSO(char*, __realpath_chk, (char const* path, char* out, std::size_t), realpath, (path, out))
+
 UNIO_IN_PLACE(void*, mmap, (void* at, std::size_t n, int protection, int flags, int fd, off_t offset)) {
   entry const e("mmap(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);

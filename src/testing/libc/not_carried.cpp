@@ -89,7 +89,6 @@ UNIO_REFUSED_OF(int, -1, glob, (char const* pattern, int flags, void* f, void* f
 UNIO_REFUSED_OF(int, -1, glob64, (char const* pattern, int flags, void* f, void* found), (pattern),
                 (pattern, flags, f, found))
 
-UNIO_REFUSED_OF(int, -1, fchmod, (int fd, mode_t mode), (fd), (fd, mode))
 UNIO_REFUSED_OF(int, -1, fchown, (int fd, uid_t user, gid_t group), (fd), (fd, user, group))
 UNIO_REFUSED_OF(int, -1, futimens, (int fd, timespec const* times), (fd), (fd, times))
 UNIO_REFUSED_OF(int, -1, fallocate, (int fd, int mode, off_t at, off_t n), (fd), (fd, mode, at, n))
