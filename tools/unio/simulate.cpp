@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -277,6 +278,7 @@ class runner {
 // In the child. Addresses are those of every run: some programs let their order decide.
 void runner::execute(std::string const& setting, int output, int report) const noexcept {
   (void)::personality(ADDR_NO_RANDOMIZE);
+  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL); // or it would go on when the command is ended
   std::string libraries = library_;
   if (char const* const others = std::getenv("LD_PRELOAD"); others != nullptr && *others != '\0')
     libraries.append(":").append(others);
