@@ -11,11 +11,16 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 namespace {
@@ -223,6 +228,62 @@ long ready(int fd) {
 }
 char room[8] = {1};
 
+// The two ends of a connection, and what has accepted the second. `ask` may close them.
+template <class Ask> long of_tcp(Ask ask) {
+  int const l = programs::listener(0, 0), client = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  socklen_t size = sizeof at;
+  if (::getsockname(l, reinterpret_cast<sockaddr*>(&at), &size) != 0 ||
+      ::connect(client, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0)
+    return -1000;
+  int const server = ::accept(l, nullptr, nullptr);
+  long const r = ask(client, server, l);
+  for (int const fd : {client, server, l}) ::close(fd);
+  return r;
+}
+// The client of a server that has closed without having read all.
+template <class Ask> long of_reset(Ask ask) {
+  return of_tcp([&](int client, int server, int) -> long {
+    if (::send(client, room, 3, 0) != 3) return -1000;
+    ::close(server);
+    return ask(client);
+  });
+}
+template <class Ask> long of_udp(Ask ask) {
+  int const a = ::socket(AF_INET, SOCK_DGRAM, 0), b = ::socket(AF_INET, SOCK_DGRAM, 0);
+  sockaddr_in at = programs::local(0);
+  socklen_t size = sizeof at;
+  if (::bind(b, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0 ||
+      ::getsockname(b, reinterpret_cast<sockaddr*>(&at), &size) != 0 ||
+      ::sendto(a, "hello", 5, 0, reinterpret_cast<sockaddr*>(&at), sizeof at) != 5)
+    return -1000;
+  long const r = ask(b);
+  ::close(a);
+  ::close(b);
+  return r;
+}
+// A Unix socket that listens at a path in a directory of its own.
+template <class Ask> long of_path(Ask ask) {
+  char folder[] = "/tmp/unio_linked_XXXXXX";
+  if (::mkdtemp(folder) == nullptr) return -1000;
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  (void)std::snprintf(at.sun_path, sizeof at.sun_path, "%.90s/s", folder);
+  int const l = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  bool const listens = ::bind(l, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0 && ::listen(l, 1) == 0;
+  long const r = listens ? ask(at, l) : -errno;
+  ::close(l);
+  ::unlink(at.sun_path);
+  ::rmdir(folder);
+  return r;
+}
+int error_of(int fd) {
+  int error = -1000;
+  socklen_t size = sizeof error;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : -errno;
+}
+timespec before_all{.tv_sec = -1, .tv_nsec = 0};
+
 constexpr same_answer same[] = {
     {"pread of a pipe", [] { return of_pipe([](int r, int) { return or_errno(::pread(r, room, 1, 0)); }); }},
     {"pwrite to a pipe",
@@ -242,6 +303,115 @@ constexpr same_answer same[] = {
      [] { return of_pipe([](int r, int) { return long{::fcntl(r, F_GETFL) & O_ACCMODE}; }); }},
     {"the mode of a pipe's writing end",
      [] { return of_pipe([](int, int w) { return long{::fcntl(w, F_GETFL) & O_ACCMODE}; }); }},
+    {"a connection that was reset", [] { return of_reset([](int fd) { return ready(fd); }); }},
+    {"its error", [] { return of_reset([](int fd) { return long{error_of(fd)}; }); }},
+    {"a read after its error",
+     [] { return of_reset([](int fd) { return error_of(fd) + or_errno(::recv(fd, room, 1, 0)); }); }},
+    {"a write to it",
+     [] { return of_reset([](int fd) { return or_errno(::send(fd, room, 1, MSG_NOSIGNAL)); }); }},
+    {"SO_LINGER with 0 seconds",
+     [] {
+       return of_tcp([](int client, int server, int) {
+         linger const none{.l_onoff = 1, .l_linger = 0};
+         (void)::setsockopt(server, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+         ::close(server);
+         return or_errno(::recv(client, room, 1, 0));
+       });
+     }},
+    {"SO_LINGER that was not set",
+     [] {
+       return of_tcp([](int client, int, int) {
+         linger told{.l_onoff = 7, .l_linger = 7};
+         socklen_t size = sizeof told;
+         (void)::getsockopt(client, SOL_SOCKET, SO_LINGER, &told, &size);
+         return long{told.l_onoff + told.l_linger} + long{size};
+       });
+     }},
+    {"an option that is too short",
+     [] {
+       return of_tcp([](int client, int, int) {
+         return or_errno(::setsockopt(client, SOL_SOCKET, SO_KEEPALIVE, room, 1));
+       });
+     }},
+    {"a shutdown of a listener",
+     [] { return of_tcp([](int, int, int l) { return or_errno(::shutdown(l, SHUT_RDWR)); }); }},
+    {"an accept after it",
+     [] {
+       return of_tcp([](int, int, int l) {
+         (void)::shutdown(l, SHUT_RD);
+         return ready(l) * 1000 + or_errno(::accept(l, nullptr, nullptr));
+       });
+     }},
+    {"a shutdown of nothing",
+     [] { return of_tcp([](int client, int, int) { return or_errno(::shutdown(client, 7)); }); }},
+    {"the errors of a stream, and then its bytes",
+     [] {
+       return of_tcp([](int client, int server, int) {
+         (void)::send(server, "abc", 3, 0);
+         iovec v{.iov_base = room, .iov_len = 3};
+         msghdr m{};
+         m.msg_iov = &v;
+         m.msg_iovlen = 1;
+         return or_errno(::recvmsg(client, &m, MSG_ERRQUEUE)) * 10 + or_errno(::recv(client, room, 3, 0));
+       });
+     }},
+    {"the length of a datagram",
+     [] { return of_udp([](int fd) { return or_errno(::recv(fd, room, 2, MSG_TRUNC)); }); }},
+    {"the length of a datagram that stays",
+     [] {
+       return of_udp([](int fd) {
+         return or_errno(::recv(fd, nullptr, 0, MSG_PEEK | MSG_TRUNC)) * 10 +
+                or_errno(::recv(fd, room, 8, 0));
+       });
+     }},
+    {"the path of a Unix socket",
+     [] {
+       return of_path([](sockaddr_un const& at, int) {
+         struct stat s{};
+         return ::stat(at.sun_path, &s) != 0 ? long{-errno} : long{s.st_mode & S_IFMT};
+       });
+     }},
+    {"a Unix socket at the path of an earlier one",
+     [] {
+       return of_path([](sockaddr_un const& at, int) {
+         int const next = ::socket(AF_UNIX, SOCK_STREAM, 0);
+         auto const* const to = reinterpret_cast<sockaddr const*>(&at);
+         long const before = or_errno(::bind(next, to, sizeof at));
+         long const unlinked = or_errno(::unlink(at.sun_path));
+         long const after = or_errno(::bind(next, to, sizeof at));
+         ::close(next);
+         return before * 1'000'000 + unlinked * 1000 + after;
+       });
+     }},
+    {"the length of a Unix socket's name, and of its client's",
+     [] {
+       return of_path([](sockaddr_un const& at, int l) {
+         int const client = ::socket(AF_UNIX, SOCK_STREAM, 0);
+         (void)::connect(client, reinterpret_cast<sockaddr const*>(&at), sizeof at);
+         sockaddr_un name{};
+         socklen_t of_peer = sizeof name, of_client = sizeof name;
+         (void)::getpeername(client, reinterpret_cast<sockaddr*>(&name), &of_peer);
+         int const server = ::accept(l, reinterpret_cast<sockaddr*>(&name), &of_client);
+         ::close(client);
+         ::close(server);
+         return long{of_peer} * 1000 + long{of_client};
+       });
+     }},
+    {"a ppoll for less than no time", [] { return or_errno(::ppoll(nullptr, 0, &before_all, nullptr)); }},
+    {"a pselect for less than no time",
+     [] { return or_errno(::pselect(0, nullptr, nullptr, nullptr, &before_all, nullptr)); }},
+    {"a select for less than no time",
+     [] {
+       timeval t{.tv_sec = -1, .tv_usec = 0};
+       return or_errno(::select(0, nullptr, nullptr, nullptr, &t));
+     }},
+    {"an epoll_pwait2 for less than no time",
+     [] {
+       return of_counter(::epoll_create1(0), [](int fd) {
+         epoll_event e{};
+         return or_errno(::epoll_pwait2(fd, &e, 1, &before_all, nullptr));
+       });
+     }},
 };
 
 TEST(linked_libc, answers_as_the_kernel_does) {

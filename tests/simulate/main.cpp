@@ -22,6 +22,8 @@ int main(int argc, char** argv) {
   if (name == "prints") return programs::prints_for_ever();
   if (name == "refused") return programs::refused(argument, argc > 3 ? argv[3] : "");
   if (name == "names") return programs::names();
+  if (name == "meetings") return programs::meetings();
+  if (name == "ends_early") return programs::ends_early();
   std::fprintf(stderr, "no program \"%s\"\n", argc > 1 ? argv[1] : "");
   return 2;
 }

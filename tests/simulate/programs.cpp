@@ -13,9 +13,11 @@
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <csignal>
 #include <cstdint>
@@ -236,6 +238,9 @@ int files(char const* directory) {
   must(::access((base + "/made").c_str(), F_OK) != 0 && ::access((base + "/renamed").c_str(), R_OK) == 0,
        "access");
   must(::mkdir((base + "/folder").c_str(), 0755) == 0 && ::rmdir((base + "/folder").c_str()) == 0, "mkdir");
+  must(::fchmod(fd, 0640) == 0 && ::fstat(fd, &s) == 0 && (s.st_mode & 0777) == 0640, "fchmod");
+  char whole[PATH_MAX];
+  must(::realpath((base + "/./renamed").c_str(), whole) != nullptr && base + "/renamed" == whole, "realpath");
   std::FILE* const f = std::fopen((base + "/renamed").c_str(), "re");
   char line[20];
   must(f != nullptr && std::fgets(line, sizeof line, f) != nullptr && std::string_view(line) == "some 42\n",
@@ -251,6 +256,60 @@ int files(char const* directory) {
   must(r == 0 && ::access(renamed.c_str(), F_OK) != 0, "unlinkat");
   must(::access("/proc/self/maps", R_OK) == 0, "others are the system's");
   return 0;
+}
+
+// What threads wait for that is no lock of the C++ library.
+int meetings() {
+  timespec used{};
+  must(std::clock() >= 0 && ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) == 0, "processor time");
+  timespec const wrong{.tv_sec = 0, .tv_nsec = -1};
+  must(::nanosleep(&wrong, nullptr) == -1 && errno == EINVAL, "nanosleep");
+  must(::clock_nanosleep(CLOCK_MONOTONIC, 0, &wrong, nullptr) == EINVAL, "clock_nanosleep");
+  static pthread_barrier_t both;
+  static pthread_spinlock_t lock;
+  static int value = 0, last = 0;
+  must(::pthread_barrier_init(&both, nullptr, 2) == 0 && ::pthread_spin_init(&lock, 0) == 0, "init");
+  auto const body = [](void*) -> void* {
+    for (int round = 0; round != 3; ++round) {
+      ::pthread_spin_lock(&lock);
+      int const before = value;
+      ::usleep(10);
+      value = before + 1;
+      ::pthread_spin_unlock(&lock);
+      bool const is_last = ::pthread_barrier_wait(&both) == PTHREAD_BARRIER_SERIAL_THREAD;
+      must(value >= 2 * (round + 1), "all have come");
+      last += is_last ? 1 : 0;
+      ::pthread_barrier_wait(&both);
+    }
+    ::usleep(50'000);
+    return &value;
+  };
+  pthread_t other{};
+  must(::pthread_create(&other, nullptr, body, nullptr) == 0, "pthread_create");
+  (void)body(nullptr);
+  must(last == 3 && ::pthread_barrier_destroy(&both) == 0, "pthread_barrier_destroy");
+  pthread_t sleeper{};
+  must(::pthread_create(
+           &sleeper, nullptr, [](void*) -> void* { return ::sleep(1), &last; }, nullptr) == 0,
+       "pthread_create");
+  void* result = nullptr;
+  must(::pthread_tryjoin_np(sleeper, &result) == EBUSY, "pthread_tryjoin_np");
+  timespec until{};
+  (void)::clock_gettime(CLOCK_MONOTONIC, &until);
+  must(::pthread_clockjoin_np(sleeper, &result, CLOCK_MONOTONIC, &until) == ETIMEDOUT, "it sleeps");
+  until.tv_sec += 3600;
+  must(::pthread_clockjoin_np(sleeper, &result, CLOCK_MONOTONIC, &until) == 0 && result == &last, "joined");
+  return ::pthread_join(other, nullptr);
+}
+
+// The thread of main() ends, and the process with the last one.
+int ends_early() {
+  static pthread_t const first = ::pthread_self();
+  std::thread([] {
+    must(::pthread_join(first, nullptr) == 0, "pthread_join");
+    std::puts("the last one");
+  }).detach();
+  ::pthread_exit(nullptr);
 }
 
 int names() {
@@ -350,6 +409,17 @@ int refused(char const* what, char const* file) {
   if (which == "scandir") {
     dirent** all = nullptr;
     return ::scandir(file, &all, nullptr, nullptr);
+  }
+  if (which == "cancel") return ::pthread_cancel(::pthread_self());
+  if (which == "thrd_create") {
+    thrd_t t{};
+    return ::thrd_create(&t, [](void*) { return 0; }, nullptr);
+  }
+  if (which == "zerocopy" || which == "discard") {
+    int fds[2];
+    must(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0, "socketpair");
+    if (which == "zerocopy") return static_cast<int>(::send(fds[0], "x", 1, MSG_ZEROCOPY));
+    return static_cast<int>(::recv(fds[1], nullptr, 1, MSG_TRUNC));
   }
   if (which == "name") {
     addrinfo* found = nullptr;

@@ -29,6 +29,8 @@ int holds_back();
 int prints_for_ever();
 int refused(char const* what, char const* file);
 int names();
+int meetings();
+int ends_early();
 
 /// Ends the program where `is_met` is false.
 inline void must(bool is_met, char const* what) {
