@@ -5,6 +5,7 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -265,6 +266,16 @@ int meetings() {
   timespec const wrong{.tv_sec = 0, .tv_nsec = -1};
   must(::nanosleep(&wrong, nullptr) == -1 && errno == EINVAL, "nanosleep");
   must(::clock_nanosleep(CLOCK_MONOTONIC, 0, &wrong, nullptr) == EINVAL, "clock_nanosleep");
+  timespec const late{.tv_sec = 1, .tv_nsec = 1'000'000'000};
+  pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+  pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+  sem_t s;
+  must(::pthread_mutex_timedlock(&m, &late) == 0 && ::pthread_mutex_timedlock(&m, &late) == EINVAL,
+       "a mutex");
+  must(::pthread_cond_timedwait(&c, &m, &late) == EINVAL, "a condition");
+  must(::pthread_rwlock_timedwrlock(&l, &late) == EINVAL, "a lock");
+  must(::sem_init(&s, 0, 0) == 0 && ::sem_timedwait(&s, &late) == -1 && errno == EINVAL, "a semaphore");
   static pthread_barrier_t both;
   static pthread_spinlock_t lock;
   static int value = 0, last = 0;

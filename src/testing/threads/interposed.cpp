@@ -50,6 +50,10 @@ std::int64_t nanoseconds(timespec const& t) noexcept { return std::int64_t{t.tv_
 
 bool is_span(timespec const& t) noexcept { return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < second; }
 
+bool is_moment(timespec const* t) noexcept {
+  return t == nullptr || (t->tv_nsec >= 0 && t->tv_nsec < second);
+}
+
 timespec to_timespec(std::int64_t ns) noexcept { return {.tv_sec = ns / second, .tv_nsec = ns % second}; }
 
 bool is_wall_clock(clockid_t c) noexcept { return c == CLOCK_REALTIME || c == CLOCK_REALTIME_COARSE; }
@@ -91,6 +95,13 @@ int take_mutex(pthread_mutex_t* m, std::int64_t until) noexcept {
   });
 }
 
+// `until`: if it is no moment, and the mutex is not free, that is an error.
+int take_mutex(pthread_mutex_t* m, clockid_t c, timespec const* until) noexcept {
+  if (is_moment(until)) return take_mutex(m, moment(c, until));
+  int const r = take_mutex(m, 0);
+  return r == ETIMEDOUT ? EINVAL : r;
+}
+
 int leave_mutex(pthread_mutex_t* m) noexcept {
   guard const here;
   int const r = UNIO_OWN(pthread_mutex_unlock)(m);
@@ -115,7 +126,9 @@ clockid_t clock_of(pthread_cond_t const* c) noexcept {
 
 int try_semaphore(sem_t* s) noexcept { return UNIO_OWN(sem_trywait)(s) == 0 ? 0 : errno; }
 
-int take_semaphore(sem_t* s, std::int64_t until) noexcept {
+int take_semaphore(sem_t* s, clockid_t c, timespec const* when) noexcept {
+  if (!is_moment(when)) return as_libc<int>(-EINVAL);
+  std::int64_t const until = moment(c, when);
   current->point(at::semaphore_wait);
   guard const here;
   for (;;) {
@@ -295,12 +308,12 @@ UNIO_IN_PLACE int pthread_mutex_trylock(pthread_mutex_t* m) noexcept {
 UNIO_IN_PLACE int pthread_mutex_timedlock(pthread_mutex_t* m, timespec const* until) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_mutex_timedlock)(m, until);
   current->point(at::mutex_lock);
-  return take_mutex(m, moment(CLOCK_REALTIME, until));
+  return take_mutex(m, CLOCK_REALTIME, until);
 }
 UNIO_IN_PLACE int pthread_mutex_clocklock(pthread_mutex_t* m, clockid_t c, timespec const* until) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_mutex_clocklock)(m, c, until);
   current->point(at::mutex_lock);
-  return take_mutex(m, moment(c, until));
+  return take_mutex(m, c, until);
 }
 UNIO_IN_PLACE int pthread_mutex_unlock(pthread_mutex_t* m) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_mutex_unlock)(m);
@@ -313,11 +326,13 @@ UNIO_IN_PLACE int pthread_cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
 }
 UNIO_IN_PLACE int pthread_cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, timespec const* until) {
   if (!is_simulated()) return UNIO_OWN(pthread_cond_timedwait)(c, m, until);
+  if (!is_moment(until)) return EINVAL;
   return wait_condition(c, m, moment(clock_of(c), until));
 }
 UNIO_IN_PLACE int pthread_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock,
                                          timespec const* until) {
   if (!is_simulated()) return UNIO_OWN(pthread_cond_clockwait)(c, m, clock, until);
+  if (!is_moment(until)) return EINVAL;
   return wait_condition(c, m, moment(clock, until));
 }
 UNIO_IN_PLACE int pthread_cond_signal(pthread_cond_t* c) noexcept {
@@ -364,6 +379,7 @@ UNIO_IN_PLACE int pthread_rwlock_trywrlock(pthread_rwlock_t* l) noexcept {
 UNIO_IN_PLACE int pthread_rwlock_clockrdlock(pthread_rwlock_t* l, clockid_t c,
                                              timespec const* until) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_rwlock_clockrdlock)(l, c, until);
+  if (!is_moment(until)) return EINVAL;
   current->point(at::reader_lock);
   return take(need::rwlock, l, moment(c, until),
               [l]() noexcept { return UNIO_OWN(pthread_rwlock_tryrdlock)(l); });
@@ -371,6 +387,7 @@ UNIO_IN_PLACE int pthread_rwlock_clockrdlock(pthread_rwlock_t* l, clockid_t c,
 UNIO_IN_PLACE int pthread_rwlock_clockwrlock(pthread_rwlock_t* l, clockid_t c,
                                              timespec const* until) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_rwlock_clockwrlock)(l, c, until);
+  if (!is_moment(until)) return EINVAL;
   current->point(at::writer_lock);
   return take(need::rwlock, l, moment(c, until),
               [l]() noexcept { return UNIO_OWN(pthread_rwlock_trywrlock)(l); });
@@ -410,14 +427,13 @@ UNIO_IN_PLACE int pthread_once(pthread_once_t* once, void (*f)()) {
 }
 
 UNIO_IN_PLACE int sem_wait(sem_t* s) {
-  return is_simulated() ? take_semaphore(s, never) : UNIO_OWN(sem_wait)(s);
+  return is_simulated() ? take_semaphore(s, CLOCK_REALTIME, nullptr) : UNIO_OWN(sem_wait)(s);
 }
 UNIO_IN_PLACE int sem_timedwait(sem_t* s, timespec const* until) {
-  return is_simulated() ? take_semaphore(s, moment(CLOCK_REALTIME, until))
-                        : UNIO_OWN(sem_timedwait)(s, until);
+  return is_simulated() ? take_semaphore(s, CLOCK_REALTIME, until) : UNIO_OWN(sem_timedwait)(s, until);
 }
 UNIO_IN_PLACE int sem_clockwait(sem_t* s, clockid_t c, timespec const* until) {
-  return is_simulated() ? take_semaphore(s, moment(c, until)) : UNIO_OWN(sem_clockwait)(s, c, until);
+  return is_simulated() ? take_semaphore(s, c, until) : UNIO_OWN(sem_clockwait)(s, c, until);
 }
 UNIO_IN_PLACE int sem_trywait(sem_t* s) noexcept {
   point(at::semaphore_wait);
