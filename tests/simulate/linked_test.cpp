@@ -333,6 +333,21 @@ constexpr same_answer same[] = {
          return or_errno(::setsockopt(client, SOL_SOCKET, SO_KEEPALIVE, room, 1));
        });
      }},
+    {"a timeout of too many microseconds",
+     [] {
+       return of_tcp([](int client, int, int) {
+         timeval const t{.tv_sec = 1, .tv_usec = 1'000'000};
+         return or_errno(::setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t));
+       });
+     }},
+    {"a timeout of less than no time",
+     [] {
+       return of_tcp([](int client, int, int) {
+         timeval const t{.tv_sec = -1, .tv_usec = 0};
+         (void)::setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+         return or_errno(::recv(client, room, 1, 0));
+       });
+     }},
     {"a shutdown of a listener",
      [] { return of_tcp([](int, int, int l) { return or_errno(::shutdown(l, SHUT_RDWR)); }); }},
     {"an accept after it",

@@ -343,7 +343,8 @@ UNIO_IN_PLACE(int, setsockopt, (int fd, int level, int name, void const* value, 
     timeval asked{};
     if (size < sizeof asked) return answer<int>(-EINVAL);
     std::memcpy(&asked, value, sizeof asked);
-    *t = asked.tv_sec == 0 && asked.tv_usec == 0 ? -1 : to_ns(asked);
+    if (asked.tv_usec < 0 || asked.tv_usec >= 1'000'000) return answer<int>(-EDOM);
+    *t = asked.tv_sec < 0 ? 0 : asked.tv_sec == 0 && asked.tv_usec == 0 ? -1 : to_ns(asked);
     return 0;
   }
   return answer<int>(sys::setsockopt(f->in_world, level, name, value, size));
