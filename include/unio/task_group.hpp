@@ -123,6 +123,7 @@ class UNIO_API task_group : private detail::children {
   join_awaitable* joiner_ = nullptr; // of the coroutine that awaits co_join()
   std::exception_ptr first_failure_;
   std::atomic<bool> locked_{false}; // guards the list: tasks may end on several threads
+  bool tells_ = true;               // false once it is being destroyed with tasks
 };
 
 namespace detail {

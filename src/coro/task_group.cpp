@@ -107,6 +107,7 @@ task_group::~task_group() {
     stop_listening();
     return;
   }
+  tells_ = false;
   abandon();
   for (;;) {
     lock();

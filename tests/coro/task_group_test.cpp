@@ -396,6 +396,27 @@ TEST(task_group, destroyed_with_tasks_destroys_them) {
   EXPECT_EQ(alive, 0);
 }
 
+// To destroy one of them drives the multiplexer, on which others end.
+TASK_TEST(task_group, destroyed_with_tasks_tells_no_handler_of_those_that_end_meanwhile) {
+  other_thread other;
+  auto const takes_long = []() -> task<> {
+    std::this_thread::sleep_for(5ms);
+    co_return;
+  };
+  auto const locks = [](async_mutex& m) -> task<> { (void)co_await m.co_lock(); };
+  async_mutex held;
+  async_mutex::guard const mine = held.try_lock();
+  int told = 0, stopped = 0;
+  {
+    task_group g(co_await this_coro::environment);
+    auto const tell = [&told](task_outcome<void> const&) { ++told; };
+    g.start(sleeps(stopped), tell);
+    g.start(locks(held), tell);
+    g.start(run_on(other.executor(), takes_long()), tell);
+  }
+  EXPECT_EQ(told, 0);
+}
+
 TEST(task_group, whose_multiplexer_ends_is_destroyed_with_its_tasks) {
   std::atomic<int> alive = 0;
   {

@@ -42,7 +42,7 @@ class member_of_group final : public group_member,
       task_outcome<T> outcome = outcome_of(this->state());
       Handler handler = std::move(handler_);
       delete this;
-      handler(std::move(outcome));
+      if (group.tells_) handler(std::move(outcome));
     }
     return group.count_down();
   }
