@@ -266,16 +266,17 @@ TEST_F(asio_stream, takes_a_handle_whose_multiplexer_another_thread_runs) {
     pair.second.set_multiplexer(theirs);
     unio::asio_stream<unio::socket_handle> a(context, std::move(pair.first)),
         b(context, std::move(pair.second));
-    std::array<char, 3> bytes{};
+    std::array<char, 4> bytes{};
     int left = 0;
-    // Both directions of one stream, of which one ends while the other begins.
+    // Both directions, of which one ends while the other begins.
     std::function<void(asio_error_code, std::size_t)> ended = [&](asio_error_code ec, std::size_t) {
       EXPECT_FALSE(ec);
       if (--left > 0 || ++rounds > 1000) return;
-      left = 3;
+      left = 4;
       a.async_read_some(asio::buffer(&bytes[0], 1), ended);
       b.async_write_some(asio::buffer(&bytes[1], 1), ended);
       a.async_write_some(asio::buffer(&bytes[2], 1), ended);
+      b.async_read_some(asio::buffer(&bytes[3], 1), ended);
     };
     ended({}, 0);
     context.run_for(30s);
