@@ -19,9 +19,12 @@ using failure = asio::error_code;
 
 #include <unio/extend/foreign_reactor.hpp>
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace test {
 
@@ -51,6 +54,27 @@ struct connection {
   }
   tcp::socket here;
   tcp::socket there;
+};
+
+/// A listener that has no room: what connects to it waits until it has.
+struct full_listener {
+  explicit full_listener(asio::io_context& c) : acceptor(c) {
+    acceptor.open(tcp::v4());
+    acceptor.bind({asio::ip::address_v4::loopback(), 0});
+    acceptor.listen(0);
+    acceptor.non_blocking(true);
+    for (int i = 0; i != 3; ++i) {
+      waiting.emplace_back(c, tcp::v4());
+      waiting.back().native_non_blocking(true);
+      auto const to = acceptor.local_endpoint();
+      ::connect(waiting.back().native_handle(), to.data(), static_cast<socklen_t>(to.size()));
+    }
+  }
+  void accept_all() {
+    for (failure e; !e;) acceptor.accept(e);
+  }
+  tcp::acceptor acceptor;
+  std::vector<tcp::socket> waiting;
 };
 
 inline std::chrono::milliseconds since(clock::time_point t) {

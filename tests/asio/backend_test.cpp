@@ -905,6 +905,24 @@ TEST(asio_backend, what_a_thread_waited_for_is_there_for_the_next) {
   EXPECT_TRUE(got);
 }
 
+TEST(asio_backend, a_connection_that_a_thread_began_is_there_for_the_next) {
+  asio::io_context c;
+  full_listener full(c);
+  tcp::socket s(c);
+  bool ended = false;
+  failure why;
+  s.async_connect(full.acceptor.local_endpoint(), [&](failure e) {
+    ended = true;
+    why = e;
+  });
+  std::thread([&] { c.run_for(20ms); }).join();
+  EXPECT_TRUE(run_until(c, [&] {
+    full.accept_all();
+    return ended;
+  }));
+  EXPECT_FALSE(why) << why.message();
+}
+
 TEST(asio_backend, a_thread_that_waits_goes_on_when_the_one_before_has_ended) {
   asio::io_context c;
   connection pair(c);

@@ -120,6 +120,25 @@ TEST(asio_completions, cancel_ends_an_operation_on_a_descriptor_that_does_not_bl
   EXPECT_EQ(why, asio::error::operation_aborted);
 }
 
+TEST(asio_completions, the_end_of_a_connect_that_was_cancelled_is_not_that_of_the_next) {
+  asio::io_context c;
+  full_listener full(c);
+  tcp::acceptor other(c, {asio::ip::address_v4::loopback(), 0});
+  tcp::socket s(c);
+  failure first;
+  failure second;
+  s.async_connect(full.acceptor.local_endpoint(), [&](failure e) { first = e; });
+  c.run_for(20ms);
+  s.cancel();
+  c.restart();
+  c.run_for(10s);
+  EXPECT_EQ(first, aborted);
+  s.async_connect(other.local_endpoint(), [&](failure e) { second = e; });
+  c.restart();
+  c.run_for(10s);
+  EXPECT_EQ(second, asio::error::already_started);
+}
+
 // A descriptor that does not block is waited for, and then read.
 TEST(asio_completions, a_socket_that_was_closed_reads_nothing_of_the_one_that_has_its_number) {
   asio::io_context c;

@@ -23,7 +23,7 @@ bool foreign_reactor::state::start(foreign_transfer& t, foreign_watch& w) noexce
     std::uint32_t const changes = foreign_access::changes(w).load(std::memory_order_acquire);
     if (is_added && w.can_wait()) {
       unsigned const unready = foreign_access::unready(w).load(std::memory_order_relaxed);
-      if ((unready & driver::readiness_of(t)) == 0)
+      if ((unready & driver::readiness_of(t)) == 0 || driver::connects(t))
         if (std::int64_t const r = driver::perform_unwaiting(t); r != -EAGAIN) return is_over(t, r);
     } else if (is_added) {
       if (!driver::is_of_file(t)) return is_over(t, driver::perform_unwaiting(t));

@@ -78,23 +78,25 @@ std::int64_t poll_now(int fd, unsigned events) noexcept {
   return (p.revents & POLLNVAL) != 0 ? -EBADF : static_cast<std::uint16_t>(p.revents);
 }
 
+std::int64_t connect_now(foreign_entry const& e) noexcept {
+  return sys::connect(e.fd, pointer<sockaddr const>(e.address), static_cast<unsigned>(e.offset));
+}
+
 std::int64_t connect(foreign_transfer& t, foreign_entry const& e) noexcept {
-  if (!foreign_access::is_connecting(t)) {
-    if (std::int64_t const r = make_non_blocking(e.fd); r < 0) return r;
-    std::int64_t const r =
-        sys::connect(e.fd, pointer<sockaddr const>(e.address), static_cast<unsigned>(e.offset));
+  bool& is_begun = foreign_access::is_connecting(t);
+  if (std::int64_t const r = make_non_blocking(e.fd); r < 0) return r;
+  if (!is_begun) {
+    std::int64_t const r = connect_now(e);
     // Of a Unix socket, nothing tells that there is room for it again; so a reactor of Asio's says it.
     if (r == -EAGAIN) return -ENOBUFS;
-    // EALREADY: a ring had begun it.
-    if (r != -EINPROGRESS && r != -EALREADY) return r;
-    foreign_access::is_connecting(t) = true;
+    if (r != -EINPROGRESS) return r;
+    is_begun = true;
   }
   if (std::int64_t const r = poll_now(e.fd, POLLOUT); r < 0) return r;
-  int error = 0;
-  unsigned size = sizeof error;
-  std::int64_t const r = sys::getsockopt(e.fd, SOL_SOCKET, SO_ERROR, &error, &size);
-  foreign_access::is_connecting(t) = false;
-  return r < 0 ? r : -error;
+  std::int64_t const r = connect_now(e); // how it has ended
+  if (r == -EALREADY || r == -EINPROGRESS) return -EAGAIN;
+  is_begun = false;
+  return r == -EISCONN ? 0 : r;
 }
 
 std::int64_t move_bytes(foreign_transfer& t, foreign_entry const& e) noexcept {
@@ -144,6 +146,14 @@ bool is_of_file(foreign_transfer& t) noexcept {
     default:
       return false;
   }
+}
+
+bool connects(foreign_transfer& t) noexcept { return foreign_access::entry(t).opcode == IORING_OP_CONNECT; }
+
+// The kernel goes on connecting, except where a Unix socket waits for room in its peer's queue.
+void was_given_back(foreign_transfer& t) noexcept {
+  foreign_access::is_connecting(t) =
+      connects(t) && pointer<sockaddr const>(foreign_access::entry(t).address)->sa_family != AF_UNIX;
 }
 
 bool writes(foreign_transfer& t) noexcept {

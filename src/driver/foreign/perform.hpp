@@ -9,6 +9,10 @@ namespace unio::inline v0_1::driver {
 /// Whether it reads or writes as a file's does: what a thread that may block can make of any descriptor.
 bool is_of_file(foreign_transfer& t) noexcept;
 bool writes(foreign_transfer& t) noexcept;
+bool connects(foreign_transfer& t) noexcept;
+
+/// A ring had it, which was given up before it was over.
+void was_given_back(foreign_transfer& t) noexcept;
 
 /// The call of one that is of a file, which waits as long as the file has it. `flags`: RWF_ of preadv2(2).
 std::int64_t perform_on_file(foreign_transfer& t, int flags) noexcept;

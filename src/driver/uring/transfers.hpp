@@ -114,11 +114,15 @@ class ring_transfers {
     sys::kernel_gives_back(&t);
     bool const is_cancelled = foreign_access::is_cancelled(t);
     if (result == -ECANCELED || result == -EINTR) {
-      if (!is_cancelled) return outcome::again;
+      if (!is_cancelled) {
+        was_given_back(t);
+        return outcome::again;
+      }
       result = -ECANCELED;
     }
     if (foreign_watch* const w = foreign_access::watch(t); w != nullptr) {
-      if (result > 0 && announces(foreign_access::entry(t))) [[unlikely]] {
+      if (result > 0 && (announces(foreign_access::entry(t)) || foreign_access::is_connecting(t)))
+          [[unlikely]] {
         // As in foreign.cpp: what brings bytes announces urgent data.
         std::int64_t const is = is_cancelled ? -ECANCELED : perform_unwaiting(t);
         if (is == -EAGAIN) return outcome::again;
@@ -164,6 +168,11 @@ class ring_transfers {
       }
     } else if (e->opcode == IORING_OP_POLL_ADD) {
       if ((e->poll32_events & POLLPRI) != 0) e->poll32_events |= ring_poll_events(readiness::exceptional);
+    } else if (e->opcode == IORING_OP_CONNECT && foreign_access::is_connecting(t)) {
+      // Another ring has begun it. A second call would be refused before its end.
+      e->opcode = IORING_OP_POLL_ADD;
+      e->addr = e->off = 0;
+      e->poll32_events = POLLOUT;
     } else if (e->opcode == IORING_OP_READ_FIXED || e->opcode == IORING_OP_WRITE_FIXED) {
       // No memory is registered with this ring.
       e->opcode = e->opcode == IORING_OP_READ_FIXED ? IORING_OP_READ : IORING_OP_WRITE;
