@@ -62,21 +62,22 @@ class UNIO_API tail_handle : public handle {
   UNIO_VERB_FORMS(read, async_read_appended, (mutable_buffer, into))
 
   /// True if it waits by inotify(7).
-  [[nodiscard]] bool is_notified() const noexcept { return is_open() && file_ != native_handle(); }
+  [[nodiscard]] bool is_notified() const noexcept { return is_open() && file_ >= 0; }
   /// As handle::close. Cost: one more system call.
   result<void> close() noexcept;
 
  private:
   friend struct detail::tail_state;
   tail_handle(int watch, int file) noexcept : handle(watch, handle_kind::watch), file_(file) {}
-  int file_ = -1; // what is waited on is the handle's own descriptor: a watch, or the file again
+  int file_ = -1; // beside the handle's own descriptor, if that is a watch: otherwise it is the file
 };
 
-inline detail::tail_state::tail_state(tail_handle const& h) noexcept : file(h.file_) {}
+inline detail::tail_state::tail_state(tail_handle const& h) noexcept
+    : file(h.is_notified() ? h.file_ : h.native_handle()) {}
 inline tail_handle::tail_handle(tail_handle&& other) noexcept
     : handle(static_cast<handle&&>(other)), file_(std::exchange(other.file_, -1)) {}
 inline tail_handle::~tail_handle() {
-  if (is_open()) (void)close();
+  if (file_ >= 0) (void)close();
 }
 
 } // namespace unio

@@ -45,7 +45,7 @@ result<tail_handle> tail_handle::follow(path_handle const& base, path_view name,
     return detail::failed_on(failed, "follow", name.c_str(), name.size());
   }
   int const watched = watch(file);
-  return tail_handle(watched < 0 ? file : watched, file);
+  return watched < 0 ? tail_handle(file, -1) : tail_handle(watched, file);
 }
 
 tail_handle& tail_handle::operator=(tail_handle&& other) noexcept {
@@ -58,8 +58,7 @@ tail_handle& tail_handle::operator=(tail_handle&& other) noexcept {
 }
 
 result<void> tail_handle::close() noexcept {
-  int const file = is_notified() ? file_ : -1;
-  file_ = -1;
+  int const file = std::exchange(file_, -1);
   result<void> const r = handle::close(); // after which no read uses the file
   if (file >= 0) sys::close(file);
   return r;

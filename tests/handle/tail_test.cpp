@@ -1,5 +1,6 @@
 // tail_handle.hpp: a file that others append to, read as a pipe without an end.
 
+#include "support/descriptors.hpp"
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/operation_table.hpp"
@@ -55,6 +56,25 @@ TEST_P(tail, waits_at_the_end_for_more) {
   });
   EXPECT_EQ(read_from(t, unio::deadline::none()), "two\n");
   writer.join();
+}
+
+TEST_P(tail, keeps_no_descriptor_when_it_is_closed_as_an_operation) {
+  append(d_, "before\n");
+  std::ptrdiff_t const before = count_descriptors();
+  for (int i = 0; i != 2; ++i) {
+    tail_handle t = follow();
+    if (i == 0) {
+      unio::async_close op(std::move(t));
+      op.run_blocking();
+      EXPECT_TRUE(op.result());
+    } else {
+      ::close(t.release());
+    }
+    EXPECT_FALSE(t.is_notified());
+    char memory[8];
+    EXPECT_EQ(t.read(unio::mutable_buffer(memory), 1ms).error().value(), EBADF);
+  }
+  EXPECT_EQ(count_descriptors(), before);
 }
 
 TEST_P(tail, begins_at_the_beginning_if_asked) {
