@@ -98,7 +98,7 @@ enum class delivery : std::uint8_t {
 /// Thread safety  distinct: safe, also for the same signals; shared: one wait at a time
 /// Moved-from     closed
 /// Simulation     refused by name
-/// Size           24 bytes, and a pipe with delivery::handler
+/// Size           24 bytes, and a pipe of three descriptors with delivery::handler
 class UNIO_API signal_handle : public handle {
  public:
   signal_handle() = default;

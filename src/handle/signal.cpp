@@ -33,7 +33,8 @@ struct detail::signal_subscription {
   std::atomic<std::uint64_t> wanted{0}; ///< 0: it has no owner, or is being given up
   std::atomic<int> users{0};            ///< handlers that are looking at it
   std::atomic<int> fd{-1};              ///< the pipe to write to
-  std::uint64_t counted = 0;            ///< what it has in `counts`; 0: free
+  int reader = -1; ///< its other end once more: the handle's may be closed, and no write is to raise SIGPIPE
+  std::uint64_t counted = 0; ///< what it has in `counts`; 0: free
   std::atomic<signal_subscription*> next{nullptr};
 };
 
@@ -253,6 +254,8 @@ result<signal_handle> signal_handle::create(signal_set signals, delivery how) no
   signal_handle made(sys::above_standard(ends[0]), nullptr);
   handle writer = signal_handle(sys::above_standard(ends[1]), nullptr);
   if (!made.is_open() || !writer.is_open()) return detail::failed(-EMFILE, "create");
+  result<handle> reader = made.clone();
+  if (!reader) return reader.error();
 
   std::lock_guard const guard(lock);
   take_ownership();
@@ -261,6 +264,7 @@ result<signal_handle> signal_handle::create(signal_set signals, delivery how) no
   if (int const e = install_all(bits); e != 0) return detail::failed(e, "create");
   place->counted = bits;
   place->fd.store(writer.release(), std::memory_order_relaxed);
+  place->reader = reader->release();
   place->wanted.store(bits, std::memory_order_seq_cst);
   made.subscription_ = place;
   return made;
@@ -283,6 +287,7 @@ result<void> signal_handle::close() noexcept {
   unsubscribe(*place);
   result<void> const closed = handle::close();
   sys::close(place->fd.exchange(-1));
+  sys::close(std::exchange(place->reader, -1));
   std::lock_guard const guard(lock);
   place->counted = 0;
   return closed;

@@ -257,6 +257,17 @@ TEST(signal_by_handler, drops_what_a_handle_has_no_room_for) {
   EXPECT_EQ(h.wait(long_time).value().number, SIGUSR1) << "whole records, as before";
 }
 
+TEST(signal_by_handler, is_dropped_where_the_handles_descriptor_was_given_away) {
+  test::expect_in_child([] {
+    signal_handle closed = signal_handle::create({SIGUSR1}).value();
+    signal_handle released = signal_handle::create({SIGUSR1}).value();
+    unio::async_close op(std::move(closed));
+    op.run_blocking();
+    ::close(released.release());
+    return CHILD_MEETS(::raise(SIGUSR1) == 0); // and not SIGPIPE
+  });
+}
+
 TEST(signal_by_handler, is_not_the_forked_childs) {
   if (defers_signals) GTEST_SKIP() << "the sanitizer defers signals";
   signal_handle h = signal_handle::create({SIGUSR1}).value();
