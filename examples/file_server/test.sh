@@ -42,7 +42,7 @@ get 200 "$work/root/index.html" "http://$at/"
 get 200 "$work/root/a name" "http://$at/a%20name?x=y"
 get 200 "$work/root/empty" "http://$at/empty"
 for wrong in none .secret ../outside %2e%2e/outside ..%2foutside "a%00" "%2" "large/" "//.secret" \
-  "x/../../outside"; do
+  "x/../../outside" "$work/outside"; do
   get 404 "$work/nothing" "http://$at/$wrong"
 done
 head -c 30 "$work/root/large" | tail -c 20 >"$work/some"

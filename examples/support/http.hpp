@@ -59,7 +59,8 @@ class head {
   std::string_view fields_; // each ends with "\r\n"
 };
 
-// Relative to the root. Empty: not served, as names are that begin with a dot, ".." among them.
+// Relative to the root. Empty: not served, as names are that begin with a dot, ".." among them, or with a
+// slash: "//etc/passwd" would be /etc/passwd.
 inline std::string path_of(std::string_view target) {
   std::string path;
   target = target.substr(0, target.find('?'));
@@ -73,7 +74,7 @@ inline std::string path_of(std::string_view target) {
       if (c == '\0' || c == '/') return {};
       i += 2;
     }
-    if (path.empty() ? c != '/' : c == '.' && path.back() == '/') return {};
+    if (path.empty() ? c != '/' : (c == '.' || c == '/') && path.back() == '/') return {};
     path += c;
   }
   if (path.empty()) return {};
