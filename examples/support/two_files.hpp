@@ -16,7 +16,8 @@ struct two_files {
 };
 
 /// Opens what the arguments [FROM TO] name; without arguments `from` is something(), so that the example can
-/// be run anywhere. Returns 0, or the process's exit code after an error, which was printed.
+/// be run anywhere. TO must not be there yet: it could be a device, or what somebody needs. Returns 0, or the
+/// process's exit code after an error, which was printed.
 template <class Something>
 int open_two_files(int argc, char** argv, std::string_view name, two_files& files, Something something) {
   using enum unio::handle::mode;
@@ -31,7 +32,8 @@ int open_two_files(int argc, char** argv, std::string_view name, two_files& file
     if (r) file = std::move(*r);
     return r.has_value();
   };
-  if (argc == 3) return opened(argv[1], files.from) && opened(argv[2], files.to, write, always_new) ? 0 : 1;
+  if (argc == 3)
+    return opened(argv[1], files.from) && opened(argv[2], files.to, write, only_if_not_exist) ? 0 : 1;
   files = {something(), unio::file_handle::temp_inode().value()};
   return 0;
 }
