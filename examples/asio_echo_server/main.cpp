@@ -5,10 +5,13 @@
 
 #include <array>
 #include <asio.hpp>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -37,9 +40,14 @@ class session : public std::enable_shared_from_this<session> {
 
 void accept(tcp::acceptor& acceptor) {
   acceptor.async_accept([&acceptor](asio::error_code e, tcp::socket s) {
-    if (e) return; // it was closed
-    std::make_shared<session>(std::move(s))->read();
-    accept(acceptor);
+    if (!acceptor.is_open()) return;
+    if (!e) {
+      std::make_shared<session>(std::move(s))->read();
+      return accept(acceptor);
+    }
+    // Out of descriptors, perhaps: others will end.
+    auto const pause = std::make_shared<asio::steady_timer>(acceptor.get_executor(), 100ms);
+    pause->async_wait([&acceptor, pause](asio::error_code) { accept(acceptor); });
   });
 }
 
@@ -55,6 +63,7 @@ int main(int argc, char** argv) {
     asio::signal_set signals(context, SIGINT, SIGTERM);
     signals.async_wait([&](asio::error_code, int) { context.stop(); });
     std::printf("port %u\n", acceptor.local_endpoint().port());
+    std::fflush(stdout);
     context.run();
     return 0;
   }
