@@ -117,7 +117,10 @@ unio::task<> fetch(std::string text, unio::tls_context trust) {
     http::url const here = parse(text);
     std::string const next = co_await get(here, trust);
     if (next.empty()) co_return;
-    text = next.starts_with('/') ? text.substr(0, text.find("://") + 3) + here.host + next : next;
+    std::string const scheme = text.substr(0, text.find("//"));
+    text = next.starts_with("//")  ? scheme + next
+           : next.starts_with('/') ? scheme + "//" + here.host + next
+                                   : next;
     if (here.is_secure && !parse(text).is_secure)
       fail("'" + text + "' is not secure, where '" + here.host + "' is");
   }

@@ -54,6 +54,7 @@ if len(sys.argv) > 1:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(sys.argv[1], sys.argv[2])
 listening = socket.create_server(("127.0.0.1", 0))
+answers["/host"] = b"HTTP/1.1 302 Found\r\nLocation: //localhost:%d/length\r\n\r\n" % listening.getsockname()[1]
 with open("page", "wb") as f:
     f.write(page)
 print(listening.getsockname()[1], flush=True)

@@ -40,7 +40,7 @@ refuses() { # TEXT ARGUMENT...
 }
 : >nothing
 for at in "$plain" "$secure"; do
-  for path in length chunks close there 'length#part'; do gets page "$at/$path"; done
+  for path in length chunks close there host 'length#part'; do gets page "$at/$path"; done
   gets nothing "$at/empty"
   refuses "404 Not Found" "$at/none" certificate.pem
   refuses "404 Not Found" "$at" certificate.pem
