@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   try {
     std::string const page = unio::run(fetch_in_time(there.substr(0, colon), port, *trust)).value();
     std::fwrite(page.data(), 1, page.size(), stdout);
+    if (std::fflush(stdout) != 0) return std::fprintf(stderr, "the standard output is full\n"), 1;
   } catch (std::exception const& e) {
     return std::fprintf(stderr, "%s: %s\n", argv[1], e.what()), 1;
   }

@@ -25,6 +25,8 @@ port=${at##*:}
 page=$("$client" "localhost:$port" "$work/certificate.pem")
 echo "$page"
 grep -q '^You speak TLS_' <<<"$page"
+if said=$("$client" "localhost:$port" "$work/certificate.pem" 2>&1 >/dev/full); then exit 1; fi
+[[ $said == "the standard output is full" ]]
 
 # A name that the certificate does not bear, roots that it does not lead to, a server that is none.
 refused() { # what it says, arguments...
