@@ -20,11 +20,11 @@ class echo_session {
     unio::start(
         unio::async_read(socket_, room_),
         [this](unio::io_result<unio::mutable_buffers> got) {
-          if (!got) {
-            std::printf("session: %s\n", got.error().message().c_str());
+          if (!got || got->empty()) {
+            std::printf("session: %s\n", got ? "the peer has left" : got.error().message().c_str());
             ended_ = true;
           } else {
-            write(got.bytes_transferred());
+            write({room_.data(), got.bytes_transferred()});
           }
         },
         stop_);
@@ -32,15 +32,16 @@ class echo_session {
   [[nodiscard]] bool has_ended() const { return ended_; }
 
  private:
-  void write(std::size_t bytes) {
-    unio::start(unio::async_write(socket_, unio::const_buffer(room_.data(), bytes)),
-                [this](unio::io_result<unio::const_buffers> put) {
-                  if (!put) {
-                    ended_ = true;
-                  } else {
-                    read(); // reuses the block that this write has just freed
-                  }
-                });
+  void write(std::string_view rest) {
+    unio::start(unio::async_write(socket_, rest), [this, rest](unio::io_result<unio::const_buffers> put) {
+      if (!put) {
+        ended_ = true;
+      } else if (put.bytes_transferred() != rest.size()) {
+        write(rest.substr(put.bytes_transferred()));
+      } else {
+        read(); // reuses the block that this write has just freed
+      }
+    });
   }
 
   unio::socket_handle socket_;
@@ -65,6 +66,12 @@ int main() {
     stop.request_stop();
   });
   while (!session.has_ended()) unio::this_thread::multiplexer().run().value();
+
+  auto [leaver, served] = unio::socket_handle::pair().value();
+  echo_session other(std::move(served), {});
+  other.read();
+  leaver.close().value();
+  while (!other.has_ended()) unio::this_thread::multiplexer().run().value();
 
   std::printf("answer: %.*s\n", static_cast<int>(answer.size()), answer.data());
   return answer == "hello" ? 0 : 1;
