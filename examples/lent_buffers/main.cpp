@@ -17,7 +17,7 @@ unio::task<> echo(unio::socket_handle& socket, unio::buffer_pool& pool) {
   for (;;) {
     auto got = co_await socket.co_receive(pool);
     if (!got.has_value() || !*got) co_return; // the peer has left
-    (void)co_await socket.co_write(unio::const_buffer(got->data(), got->size()));
+    if (!co_await unio::co_write(socket, unio::const_buffer(got->data(), got->size()))) co_return;
   } // here the buffer goes home
 }
 

@@ -39,7 +39,9 @@ unio::task<> save(unio::socket_handle& from, unio::buffer_pool& pool, file_handl
   for (;;) {
     auto const got = co_await from.co_receive(pool);
     if (!got.has_value() || !*got) co_return;
-    saved += (co_await to.co_write({unio::const_buffer(*got), saved})).bytes_transferred();
+    std::size_t const put = (co_await to.co_write({unio::const_buffer(*got), saved})).bytes_transferred();
+    saved += put;
+    if (put != got->size()) co_return; // the disk is full
   }
 }
 
