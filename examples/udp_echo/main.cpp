@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -17,13 +18,14 @@ namespace {
 
 constexpr unio::datagram_options everything{.destination = true, .ecn = true, .gro = true};
 
-// Ends when nothing has come for so long.
+// Ends when nothing has come for so long, or when it is asked to stop.
 unio::task<int> serve(unio::datagram_handle socket, unio::deadline idle) {
   std::vector<char> room(65'535);
   unio::datagram_info info;
   for (int datagrams = 0;;) {
     auto const got = co_await socket.co_receive_from(room, info, idle);
-    if (got.error() == unio::condition::timed_out) co_return datagrams;
+    if (got.error() == unio::condition::timed_out || got.error() == unio::condition::canceled)
+      co_return datagrams;
     if (!got) continue; // the error of one datagram
     for (unio::const_buffer rest = got->front();;) {
       unio::send_description const back{
@@ -55,9 +57,11 @@ unio::task<bool> talk_to(unio::endpoint there) {
 
 unio::task<bool> both(unio::datagram_handle server) {
   auto const here = server.local_endpoint().value();
-  auto const [served, came_back] = co_await unio::when_all(serve(std::move(server), 100ms), talk_to(here));
+  // The first that ends is the client; the server is asked to stop then.
+  auto const ended = co_await unio::when_any(serve(std::move(server), 10s), talk_to(here));
+  int const served = std::get<0>(ended.outcomes).value();
   std::printf("%d datagrams served\n", served);
-  co_return served == 10 && came_back;
+  co_return served == 10 && std::get<1>(ended.outcomes).value();
 }
 
 } // namespace
