@@ -9,9 +9,23 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <charconv>
 #include <chrono>
 
 namespace resolve {
+namespace {
+
+// CLI::Range lets pass what is no number.
+std::string seconds(std::string const& text) {
+  double s = 0;
+  char const* const end = text.data() + text.size();
+  bool const is_number = std::from_chars(text.data(), end, s).ptr == end;
+  return is_number && s >= 0.001 && s <= 86400
+             ? std::string()
+             : fmt::format("\"{}\" is no number of seconds from 0.001 to 86400", text);
+}
+
+} // namespace
 
 void describe(CLI::App& app, options& o) {
   app.add_option("name", o.name, "The host")->type_name("NAME")->required();
@@ -19,7 +33,7 @@ void describe(CLI::App& app, options& o) {
       ->type_name("ADDRESS:PORT");
   app.add_option("--timeout", o.timeout_s, "Give up after this many seconds (5)")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 86400.0));
+      ->check(seconds);
   CLI::Option* const four = app.add_flag("--ipv4", o.only_ipv4, "Only IPv4 addresses");
   app.add_flag("--ipv6", o.only_ipv6, "Only IPv6 addresses")->excludes(four);
   app.add_flag("--explain", o.explain, "Say on stderr who is asked, and why");
