@@ -138,6 +138,8 @@ using event = unio::driver::recorded_event;
 constexpr std::string_view magic(unio::driver::recording_magic, sizeof unio::driver::recording_magic);
 
 bool begins_as_a_recording(std::filesystem::path const& file) {
+  std::error_code why;
+  if (!std::filesystem::is_regular_file(file, why)) return false; // a FIFO would be waited for
   char bytes[magic.size()] = {};
   std::ifstream(file, std::ios::binary).read(bytes, sizeof bytes);
   return std::string_view(bytes, sizeof bytes) == magic;
@@ -339,6 +341,8 @@ void describe(CLI::App& app, options& o) {
 int run(options const& o) {
   if (!o.record.empty()) return record(o);
   if (!o.show.empty()) {
+    std::error_code why;
+    if (std::filesystem::is_fifo(o.show, why)) return say(1, o.show, "is no recording"); // nor waited for
     std::string const bytes = contents_of(o.show, sizeof(unio::driver::recording_file)); // some have no end
     try {
       fmt::print("{}", told(bytes));
