@@ -100,8 +100,8 @@ struct received_datagram {
 struct datagram_to_send {
   send_description how{};
   const_buffers bytes{};
-  /// Bytes sent: 0, all, or, where its segments had to be sent singly, some of them. A call goes on behind
-  /// these; what was sent whole it sends anew.
+  /// Bytes sent: 0, all, or, where its segments had to be sent singly, some of them. A batch that begins with
+  /// such an element goes on behind these; otherwise all is sent, whatever this says.
   std::size_t sent = 0;
 };
 

@@ -113,11 +113,7 @@ class batch_sending {
 
   [[nodiscard]] std::size_t count_together(std::span<datagram_to_send> rest) const noexcept {
     std::size_t n = 0;
-    for (; n < rest.size() && n < per_call; ++n) {
-      if (rest[n].sent >= rest[n].bytes.bytes())
-        rest[n].sent = 0; // by an earlier call: this one sends it anew
-      if (!is_one_message(rest[n])) break;
-    }
+    while (n < rest.size() && n < per_call && is_one_message(rest[n])) ++n;
     return n;
   }
 
@@ -161,6 +157,14 @@ class batch_sending {
   std::size_t moved_ = 0;
 };
 
+// What elements say that they have sent is of an earlier run, but for a part of the first one's segments.
+void begin_to_send(io_operation& op) noexcept {
+  begin<async_send_batch>(op);
+  std::span<datagram_to_send> const batch = op::as<async_send_batch>(op).batch();
+  for (datagram_to_send& d : batch)
+    if (&d != batch.data() || d.how.segment == 0 || d.sent >= d.bytes.bytes()) d.sent = 0;
+}
+
 readiness wants_to_send(io_operation const& op) noexcept {
   auto const& s = op::state<async_send_batch>(op);
   std::span<datagram_to_send> const batch = op::as<async_send_batch>(op).batch();
@@ -191,7 +195,7 @@ constinit operation_faces const async_receive_batch::table_ = {.name = "receive_
 
 constinit operation_faces const async_send_batch::table_ = {.name = "send_batch",
                                                             .flow = direction::out,
-                                                            .begin = begin<async_send_batch>,
+                                                            .begin = begin_to_send,
                                                             .wants = wants_to_send,
                                                             .perform = send,
                                                             .complete = op::decode};

@@ -139,22 +139,6 @@ TEST(datagram, of_a_sequenced_pair_keeps_its_bounds_and_ends) {
   EXPECT_EQ(pair.second.send_to({}, unio::const_buffer("d", 1)).error().value(), EPIPE);
 }
 
-TEST(datagram, of_a_batch_that_was_sent_before_is_sent_anew) {
-  auto [from, to] = datagram_handle::pair().value();
-  unio::datagram_to_send batch[2];
-  batch[0].bytes = unio::const_buffer("one", 3);
-  batch[1].bytes = unio::const_buffer("three", 5);
-  for (int i = 0; i != 2; ++i) {
-    auto const sent = from.send_batch(batch);
-    EXPECT_EQ(sent.value(), 2U);
-    EXPECT_EQ(sent.bytes_transferred(), 8U);
-    char memory[8];
-    unio::datagram_info info;
-    EXPECT_EQ(to.try_receive_from(unio::mutable_buffer(memory), info).bytes_transferred(), 3U);
-    EXPECT_EQ(to.try_receive_from(unio::mutable_buffer(memory), info).bytes_transferred(), 5U);
-  }
-}
-
 TEST(datagram, of_several_buffers_is_sent_whole_also_when_the_last_is_cut) {
   auto pair = datagram_handle::pair().value();
   std::array<unio::const_buffer, 3> const parts = {unio::const_buffer("ab", 2), unio::const_buffer("", 0),

@@ -348,6 +348,32 @@ DRIVER_TEST(kernel_datagram, comes_in_batches_with_nothing_lost_and_in_order) {
   }
 }
 
+DRIVER_TEST(kernel_datagram, of_a_batch_are_sent_again_with_it) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
+    datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, own);
+    datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, own);
+    std::array<unio::datagram_to_send, 2> out;
+    for (std::string const text : {"first", "the second", "3"}) {
+      for (unio::datagram_to_send& d : out) d.bytes = unio::const_buffer(text);
+      out[0].how = {.to = server.local_endpoint().value()};
+      out[1].how = {.to = server.local_endpoint().value(), .segment = 4};
+      auto const sent = client.send_batch(out);
+      ASSERT_TRUE(sent) << text << ": " << sent.error().message();
+      EXPECT_EQ(*sent, 2U);
+      EXPECT_EQ(sent.bytes_transferred(), 2 * text.size());
+      std::string got;
+      while (got.size() < 2 * text.size()) {
+        char memory[16];
+        datagram_info info;
+        auto const one = server.receive_from(unio::mutable_buffer(memory), info, 10s);
+        ASSERT_TRUE(one);
+        got += text_of(*one);
+      }
+      EXPECT_EQ(got, text + text);
+    }
+  }
+}
+
 ISOLATED_TEST(kernel_datagram, of_a_batch_that_cannot_be_sent_ends_it_there) {
   datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, nullptr);
   datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, nullptr);
