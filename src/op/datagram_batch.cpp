@@ -95,7 +95,7 @@ class batch_sending {
       }
       // What is more than one message, or was refused, finds its own way.
       datagram_to_send& d = batch_[done];
-      failed = n == -EAGAIN ? n : send_alone(d);
+      failed = n == -EAGAIN || is_report(n) ? n : send_alone(d);
       if (failed < 0) break;
       if (d.sent < d.bytes.bytes()) break;
       ++done;
@@ -104,6 +104,12 @@ class batch_sending {
   }
 
  private:
+  // What an earlier datagram met is reported once: it would be lost with another attempt.
+  [[nodiscard]] bool is_report(int n) const noexcept {
+    bool const is_refusal = n == -EMSGSIZE || n == -EPERM || n == -EACCES;
+    return op::is_transport_error(n) && !is_refusal && !op::queues_errors(fd_);
+  }
+
   [[nodiscard]] bool is_one_message(datagram_to_send const& d) const noexcept {
     std::size_t const total = d.bytes.bytes();
     if (d.sent != 0 || d.bytes.size() > 1) return false;

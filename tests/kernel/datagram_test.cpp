@@ -418,6 +418,22 @@ DRIVER_TEST(kernel_datagram, to_a_port_where_nobody_listens_ends_one_operation_a
   }
 }
 
+DRIVER_TEST(kernel_datagram, of_a_batch_learn_what_an_earlier_one_met) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
+    datagram_handle client = datagram_handle::connected_to(nobody()).value();
+    client.set_multiplexer(own);
+    auto const send = [&] {
+      std::array<unio::datagram_to_send, 1> one{{{.bytes = unio::const_buffer("x", 1)}}};
+      return client.send_batch(one);
+    };
+    ASSERT_TRUE(send());
+    pollfd p{.fd = client.native_handle(), .events = 0, .revents = 0};
+    ASSERT_EQ(::poll(&p, 1, 10'000), 1); // the answer has come
+    EXPECT_EQ(send().error(), std::errc::connection_refused);
+    EXPECT_TRUE(send()) << "which ends one operation and not the socket";
+  }
+}
+
 DRIVER_TEST(kernel_datagram, while_it_waits_learns_of_an_error_at_once) {
   datagram_handle client = datagram_handle::connected_to(nobody()).value();
   client.set_multiplexer(&m);
