@@ -157,9 +157,7 @@ result<extent_type> map_handle::resize(extent_type bytes) noexcept {
     if (there < 0) return detail::failed(there, "resize", fd_);
     if (static_cast<extent_type>(there) < bytes) {
       if (access_ != map_access::write) return detail::failed(-EACCES, "resize", fd_);
-      std::int64_t const r =
-          sys::uninterrupted([&] { return sys::ftruncate(fd_, static_cast<std::int64_t>(offset_ + bytes)); });
-      if (r < 0) return detail::failed(r, "resize", fd_);
+      if (int const r = sys::extend(fd_, offset_ + bytes); r < 0) return detail::failed(r, "resize", fd_);
     }
     if (result<void> const r = grow_reservation(bytes); !r) return r.error();
     length_ = wanted_ = bytes;

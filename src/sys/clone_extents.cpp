@@ -317,6 +317,13 @@ int make_hole(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   return static_cast<int>(r);
 }
 
+int extend(int fd, std::uint64_t length) noexcept {
+  auto const end = static_cast<std::int64_t>(length);
+  std::int64_t r = sys::uninterrupted([&] { return sys::fallocate(fd, 0, end - 1, 1); });
+  if (r == -EOPNOTSUPP || r == -ENOSYS) r = sys::uninterrupted([&] { return sys::ftruncate(fd, end); });
+  return static_cast<int>(r);
+}
+
 int copy_extents(extents_copy& c) noexcept {
   std::byte* const given = c.buffer;
   std::size_t const given_bytes = c.buffer_bytes;

@@ -3,6 +3,7 @@
 //   copy_extents   the ladder below
 //   next_data      where a file has data
 //   make_hole      makes a range of a file read as zero
+//   extend         makes a file longer
 //
 // The ladder, from the top; a rung that does not work for these two files leads to the next:
 //
@@ -72,5 +73,9 @@ UNIO_API int next_data(int fd, std::int64_t at, std::int64_t end, std::int64_t& 
 /// Makes a range, which begins at an offset that a file may have, read as zero up to the end of the file, and
 /// gives its storage back if the filesystem can. Returns 0 or -errno.
 int make_hole(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
+
+/// Makes a file as long as `length`, at least 1, unless it is that long. Never shorter, whatever other
+/// processes do to it, but on filesystems without fallocate(2). Returns 0 or -errno.
+int extend(int fd, std::uint64_t length) noexcept;
 
 } // namespace unio::sys

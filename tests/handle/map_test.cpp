@@ -159,6 +159,22 @@ TEST(map_handle, takes_in_what_another_process_adds) {
   EXPECT_EQ(m.zero(0, 1).error().value(), EACCES);
 }
 
+TEST(map_handle, does_not_cut_what_another_process_adds_while_it_is_resized) {
+  test::temporary_directory const d;
+  static std::string path;
+  path = d / "a";
+  d.write("a", "first");
+  map_handle m = map_handle::section(opened_in(d, "a"), 0, page, map_access::write).value();
+  test::replaced_calls calls;
+  calls->fstat = [](int fd, struct stat* s) noexcept { // the other one comes after it
+    auto const r = unio::sys::kernel.fstat(fd, s);
+    EXPECT_EQ(::truncate(path.c_str(), static_cast<off_t>(4 * page)), 0);
+    return r;
+  };
+  EXPECT_EQ(m.resize(2 * page).value(), 2 * page);
+  EXPECT_EQ(d.read("a").size(), 4 * page);
+}
+
 TEST(map_handle, keeps_changes_of_copy_on_write_to_itself) {
   test::temporary_directory const d;
   d.write("a", "hello");
