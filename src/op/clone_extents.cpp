@@ -64,8 +64,7 @@ int step(state const& s, piece_limit& limit) noexcept {
       if (s.done.bytes == 0 && s.offset < length) {
         extent_type const end = s.to_offset + std::min(all, length - s.offset);
         if (end > length)
-          if (int const r = op::uninterrupted([&] { return sys::ftruncate(s.to, std::int64_t(end)); }); r < 0)
-            return r;
+          if (int const r = sys::extend(s.to, end); r < 0) return r;
         length = std::max(length, end);
       }
       length -= std::min(length, s.to_offset - s.offset);

@@ -39,6 +39,11 @@ bool leads_down(std::int64_t e) noexcept {
   }
 }
 
+std::int64_t punch_hole(int fd, std::int64_t at, std::int64_t n) noexcept {
+  return sys::uninterrupted(
+      [&] { return sys::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, n); });
+}
+
 class copier {
  public:
   explicit copier(extents_copy& c) noexcept : c_(c) {}
@@ -209,13 +214,21 @@ class copier {
     return advance(n, copy_rung::buffered);
   }
 
+  // Another copy may fill what is beyond the range, and have made the target longer than it was.
+  int reach(std::int64_t at, std::int64_t end) noexcept {
+    if (c_.to_is_empty)
+      return static_cast<int>(sys::uninterrupted([&] { return sys::ftruncate(c_.to, end); }));
+    if (int const e = extend(c_.to, static_cast<std::uint64_t>(end)); e < 0) return e;
+    (void)punch_hole(c_.to, at, end - at); // extend() has allocated a block
+    return 0;
+  }
+
   // What lies there reads as zero, and the target reaches to its end.
   int clear(std::int64_t at, std::int64_t n) noexcept {
     std::int64_t const end = at + n;
     std::int64_t const old_end = std::min(end, to_size_);
     if (to_size_ < end) {
-      if (auto const e = sys::uninterrupted([&] { return sys::ftruncate(c_.to, end); }); e < 0)
-        return static_cast<int>(e);
+      if (int const e = reach(at, end); e < 0) return e;
       to_size_ = end;
     }
     return at < old_end ? make_hole(c_.to, std::uint64_t(at), std::uint64_t(old_end - at)) : 0;
@@ -276,11 +289,6 @@ int write_zeros(int fd, std::int64_t at, std::int64_t end) noexcept {
     at += n;
   }
   return 0;
-}
-
-std::int64_t punch_hole(int fd, std::int64_t at, std::int64_t n) noexcept {
-  return sys::uninterrupted(
-      [&] { return sys::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, n); });
 }
 
 } // namespace

@@ -428,6 +428,39 @@ TEST(clone_extents, of_one_file_may_make_it_longer) {
   }
 }
 
+// Others may fill what is beyond the range, before the file is as long as that.
+TEST(clone_extents, cuts_nothing_that_others_write_beyond_its_range) {
+  test::temporary_directory const d;
+  static std::string path; // empty: they have written
+  static auto const others_write = []() noexcept {
+    if (path.empty()) return;
+    int const other = ::open(std::exchange(path, {}).c_str(), O_WRONLY | O_CLOEXEC);
+    EXPECT_EQ(::pwrite(other, "other", 5, 20 * mebibyte), 5);
+    ::close(other);
+  };
+  for (auto const& [target, at] : {std::pair{"b", extent_type{0}}, std::pair{"a", 9 * mebibyte}}) {
+    file_handle from = sparse(d, "a");
+    file_handle to = open(d, target);
+    test::replaced_calls calls;
+    refuse_sharing(calls, EOPNOTSUPP);
+    calls->lseek = [](int fd, std::int64_t offset, int whence) noexcept { // lengths are known by now
+      others_write();
+      return unio::sys::kernel.lseek(fd, offset, whence);
+    };
+    if (at != 0)
+      calls->fstat = [](int fd, struct stat* s) noexcept {
+        auto const r = unio::sys::kernel.fstat(fd, s);
+        others_write();
+        return r;
+      };
+    path = d / target;
+    EXPECT_EQ(from.clone_extents_to(0, 8 * mebibyte, to, at).value().bytes, 8 * mebibyte);
+    if (!path.empty()) GTEST_SKIP() << "the filesystem has no holes";
+    EXPECT_EQ(to.maximum_extent().value(), 20 * mebibyte + 5);
+    EXPECT_TRUE(d.read(target).ends_with("other"));
+  }
+}
+
 // It is stopped between its steps of 64 MiB, and says how far it came.
 TEST(clone_extents, is_stopped_between_steps) {
   test::temporary_directory const d;
