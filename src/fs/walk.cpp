@@ -127,7 +127,10 @@ int walker::show(place& p, node& n, std::string_view name, entry_kind kind, std:
     struct statx s;
     unsigned const mask = options_.with_status ? status_mask : STATX_TYPE;
     auto const e = sys::statx(p.fd, name.data(), AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, mask, &s);
-    if (e == -ENOENT) return 0; // removed by another process
+    if (e == -ENOENT) { // removed by another process: counted, but not shown
+      entries.fetch_sub(1, std::memory_order_relaxed);
+      return 0;
+    }
     if (e < 0) {
       fail(path(*p.w, n, name), "stat", e);
     } else {

@@ -51,6 +51,29 @@ class walk_ : public ::testing::Test {
   }
 };
 
+TEST_F(walk_, does_not_count_a_name_that_goes_before_its_status_is_asked_for) {
+  struct removing : walk_visitor {
+    walk_step entry(walk_entry const& e) noexcept override {
+      ++shown;
+      if (e.depth() == 1) ::unlink((*in / (e.name() == "a" ? "b" : "a")).c_str());
+      return walk_step::go_on;
+    }
+    test::temporary_directory const* in = nullptr;
+    std::uint64_t shown = 0;
+  };
+  for (bool const ordered : {false, true}) {
+    removing all;
+    all.in = &directory;
+    test::make_file(directory / "a");
+    test::make_file(directory / "b");
+    walk_options o;
+    o.with_status = true;
+    o.ordered = ordered;
+    EXPECT_EQ(walk({}, directory.path(), all, o)->entries, all.shown);
+    EXPECT_EQ(all.shown, 2u);
+  }
+}
+
 TEST_F(walk_, cuts_times_for_which_there_is_no_number) {
   test::make_file(directory / "late");
   struct times_of : walk_visitor {
