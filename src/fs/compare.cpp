@@ -154,8 +154,7 @@ int comparer::compare_open(worker& w, int a, int b, attributes const& x, attribu
     auto const is_sparse = [](attributes const& z) { return z.blocks * 512 + smallest_hole < z.size; };
     if (counts(difference::holes) && is_sparse(x) != is_sparse(y)) add(d, difference::holes);
     if (counts(difference::contents)) {
-      is_same = x.size == y.size;
-      if (is_same && x.id != y.id) {
+      if (x.id != y.id) {
         e = same_contents(a, b, w.buffer + settings_.buffer, settings_.spare, this,
                           [](void* c) noexcept { return static_cast<comparer*>(c)->must_end(); });
         is_same = e != 0;

@@ -44,9 +44,17 @@ int trees::same_contents(int a, int b, std::byte* buffer, std::size_t bytes, voi
   struct stat t;
   if (auto const e = sys::fstat(a, &s); e < 0) return static_cast<int>(e);
   if (auto const e = sys::fstat(b, &t); e < 0) return static_cast<int>(e);
-  // Files of procfs say that they have no bytes: they are read to their end.
-  bool const has_size = S_ISREG(s.st_mode) && S_ISREG(t.st_mode) && s.st_size != 0 && t.st_size != 0;
-  if (has_size && s.st_size != t.st_size) return 0;
+  // Files of procfs say that they have no bytes, those of sysfs that they have a page: they are read to their
+  // end.
+  constexpr std::int64_t largest_page = 64 << 10;
+  auto const may_be_shorter = [](struct stat const& x) {
+    return x.st_blocks == 0 && x.st_size <= largest_page;
+  };
+  bool has_size = S_ISREG(s.st_mode) && S_ISREG(t.st_mode) && s.st_size != 0 && t.st_size != 0;
+  if (has_size && s.st_size != t.st_size) {
+    if (!may_be_shorter(s) && !may_be_shorter(t)) return 0;
+    has_size = false;
+  }
   std::int64_t const size = has_size ? std::int64_t{s.st_size} : std::numeric_limits<std::int64_t>::max() / 2;
   auto const is_sparse = [](struct stat const& x) { return x.st_blocks * 512 < x.st_size; };
   bool has_holes = has_size && is_sparse(s) && is_sparse(t);

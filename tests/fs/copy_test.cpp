@@ -184,6 +184,18 @@ TEST_F(copy_, verified_finds_a_byte_that_was_written_wrong) {
   EXPECT_TRUE(copy()->is_in_place);
 }
 
+// Such files say that they have a page.
+TEST_F(copy_, verified_and_compare_read_files_of_sysfs_to_their_end) {
+  std::string const online = "/sys/devices/system/cpu/online";
+  if (::access(online.c_str(), R_OK) != 0) GTEST_SKIP() << "there is no sysfs";
+  auto const r = clone_or_copy({}, online, {}, b, {.verify = true});
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_FALSE(r->ended) << r->ended.message();
+  EXPECT_EQ(compared(online, b, {{}, difference::contents}), "");
+  test::make_file(a, directory.read("b") + "more");
+  EXPECT_EQ(compared(online, a, {{}, difference::contents}), ": contents\n");
+}
+
 TEST_F(copy_, what_is_there_is_replaced_only_if_asked) {
   test::make_file(a, "new");
   test::make_file(b, "old");
