@@ -191,8 +191,10 @@ task<io_result<endpoint_list>> ask_for_addresses(shared_state s, std::shared_ptr
 endpoint_list without_asking(settings const& how, std::string_view host, std::uint16_t port,
                              address_family family) {
   endpoint_list found;
+  std::size_t of_ipv4 = 0, of_ipv6 = 0;
   auto const add = [&](endpoint const& e) {
-    if (is_wanted(e, family)) found.push_back(with_port(e, port));
+    std::size_t& n = e.family() == address_family::ipv4 ? of_ipv4 : of_ipv6;
+    if (is_wanted(e, family) && n++ < most_addresses) found.push_back(with_port(e, port));
   };
   if (endpoint_list const* const known = how.hosts != nullptr ? how.hosts->find(host) : nullptr) {
     for (endpoint const& e : *known) add(e);

@@ -58,8 +58,7 @@ template <class T> struct owned {
   }
 };
 
-constexpr std::size_t most_addresses = 256; // of one name and family; more are dropped
-constexpr std::size_t most_names = 256;     // of one address; likewise
+constexpr std::size_t most_names = 256; // of one address; likewise
 
 } // namespace
 

@@ -10,6 +10,8 @@
 
 namespace unio::inline v0_1::net {
 
+inline constexpr std::size_t most_addresses = 256; ///< of one name and family; more are dropped
+
 /// What is known of a question.
 enum class verdict : std::uint8_t {
   unanswered,

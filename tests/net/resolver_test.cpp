@@ -485,6 +485,17 @@ TEST_F(example_resolver_, reads_the_hosts_file_and_reads_it_again) {
   EXPECT_EQ(texts(names.resolve("localhost", 9, 60s)), strings{"192.0.2.4:9"});
 }
 
+TEST_F(example_resolver_, takes_256_addresses_of_each_family_from_the_hosts_file) {
+  std::string text;
+  for (int i = 0; i != 300; ++i) {
+    text += "10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250) + " many\n";
+    text += "2001:db8::" + std::to_string(i) + " many\n";
+  }
+  files.write("hosts", text);
+  resolver names(files.options(server.at()));
+  EXPECT_EQ(texts(names.resolve("many", 9, 60s)).size(), 512u);
+}
+
 TEST_F(example_resolver_, looks_at_files_no_more_often_than_it_is_told) {
   resolver_options o = files.options(server.at());
   for (std::chrono::milliseconds const span :
