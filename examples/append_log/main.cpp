@@ -1,8 +1,9 @@
 // Shows     a log that several processes append to. A file opened with mode::append puts each write at its
 //           end, as one piece: the kernel holds the file's lock meanwhile. So a record that is written by one
-//           call is never torn by another writer's; what a full disk has cut off can be told by its length,
-//           which each record begins with. A barrier makes what was written durable, for all that was written
-//           before it.
+//           call is never torn by another writer's. A full disk cuts one off: its writer is told, and a
+//           reader sees it by the length that each record begins with. But records that follow it are not
+//           found any more; where that matters, use the queue below. A barrier makes what was written
+//           durable, for all that was written before it.
 // Run       build/release/examples/example_append_log
 // Read next <unio/file_handle.hpp>; for a queue that survives a crash: <unio/locks/atomic_append.hpp>
 
