@@ -33,6 +33,9 @@ std::error_code replace(path_handle const& directory, std::string const& path, s
     if (!r) return failed(r.error());
     n += r.bytes_transferred();
   }
+  // Only its owner, this user, can read such a file. It becomes as open as the one that it replaces.
+  if (auto const old = unio::stat({}, path, unio::stat_fields::permissions, unio::last_link::followed))
+    if (auto const r = fresh->set_metadata({.permissions = old->permissions}); !r) return failed(r.error());
   // Before the name leads to it. Otherwise a crash could leave the name with an empty file.
   if (auto const r = fresh->barrier(); !r) return failed(r.error());
   std::string const from = fresh->current_path().value();
