@@ -106,7 +106,6 @@ void crew::work(worker& w) noexcept {
     queue_.first = n->next;
     if (queue_.first == nullptr) queue_.last = nullptr;
     pending_.store(--queue_.size, std::memory_order_relaxed);
-    ++visited_;
     lock.unlock();
     if (!must_end()) {
       if (int const e = visit(w, *n); e < 0) end(e);

@@ -122,7 +122,6 @@ class crew {
 
   [[nodiscard]] int threads() const noexcept { return threads_; }
   [[nodiscard]] node& root() noexcept { return *root_; }
-  [[nodiscard]] std::uint64_t visited() const noexcept { return visited_; }
 
   /// The path of a name in `n`, below the root, zero-terminated. Lasts until the worker's next call.
   std::string_view path(worker& w, node const& n, std::string_view name) noexcept;
@@ -186,7 +185,6 @@ class crew {
   int most_open_;
   int started_ = 1;
   int asleep_ = 0;
-  std::uint64_t visited_ = 0;
 };
 
 /// 0, or the negative code of what `fd` is no directory for.

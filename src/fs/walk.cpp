@@ -72,6 +72,7 @@ class walker final : public crew {
       : crew(s), visitor_(v), options_(o) {}
 
   std::atomic<std::uint64_t> entries{0};
+  std::atomic<std::uint64_t> directories{0};
   walk_report report;
 
   // Shows the root, and tells whether to go into it.
@@ -166,6 +167,7 @@ int walker::visit(worker& w, node& n) noexcept {
   }
   int e = 0;
   if (!options_.follow_links || is_new(fd, e)) {
+    directories.fetch_add(1, std::memory_order_relaxed);
     place p{this, &w, &n, fd};
     node_list children;
     std::uint64_t shown = 0;
@@ -257,7 +259,7 @@ result<walk_report> walk_until(path_handle const& base, path_view path, walk_vis
     }
   }
   all.report.entries = all.entries.load(std::memory_order_relaxed);
-  all.report.directories = all.visited();
+  all.report.directories = all.directories.load(std::memory_order_relaxed);
   if (e != 0 && e != -EINTR) all.report.ended = code(e); // EINTR: the visitor's wish
   return std::move(all.report);
 }

@@ -174,6 +174,7 @@ TEST_F(walk_, links_are_shown_and_followed_only_if_asked) {
     auto const r = walk({}, directory.path(), followed, {.follow_links = true, .ordered = ordered});
     ASSERT_TRUE(r);
     EXPECT_EQ(followed.paths, expected()); // the loop is entered once, and that is the root
+    EXPECT_EQ(r->directories, 3u);
     EXPECT_TRUE(r->failures.empty());
   }
   ::symlink((directory / "a").c_str(), (directory / "l").c_str());
