@@ -428,7 +428,7 @@ result<tree_contents> contents(path_handle const& base, path_view path, walk_opt
   v.part.reset(new (std::nothrow) collecting::one[crew::most_threads]);
   std::unique_ptr<tree_contents::state> all(new (std::nothrow) tree_contents::state);
   if (v.part == nullptr || all == nullptr) return no_memory();
-  result<walk_report> r = walk(base, path, v, o, d);
+  result<walk_report> r = named(walk_until(base, path, v, o, d, {}), "contents", path);
   if (!r) return r.error();
   if (v.has_no_memory.load(std::memory_order_relaxed)) return no_memory();
   all->report = std::move(*r);

@@ -138,6 +138,8 @@ TEST_F(walk_, a_file_is_its_own_tree) {
   EXPECT_EQ(walk(directory.handle(), "none", none).error().message(), "walk none: No such file or directory");
   EXPECT_EQ(unio::fs::summarize(directory.handle(), "none").error().message(),
             "summarize none: No such file or directory");
+  EXPECT_EQ(unio::fs::contents(directory.handle(), "none").error().message(),
+            "contents none: No such file or directory");
   EXPECT_EQ(unio::run(unio::fs::co_walk(directory.handle(), "none", none)).error().message(),
             "walk none: No such file or directory");
   EXPECT_EQ(none.paths.size(), 0u);
