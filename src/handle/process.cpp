@@ -361,7 +361,8 @@ result<process_handle> process_handle::make(int pidfd, int id) noexcept {
 
 result<process_handle> process_handle::current() noexcept { return adopt(::getpid()); }
 
-int process_handle::id() const noexcept { return state_ != nullptr ? state_->id : 0; }
+// async_close leaves the state.
+int process_handle::id() const noexcept { return is_open() && state_ != nullptr ? state_->id : 0; }
 
 result<void> process_handle::kill(int signal) noexcept {
   std::int64_t const r = sys::pidfd_send_signal(fd_, signal, nullptr, 0);
@@ -370,7 +371,7 @@ result<void> process_handle::kill(int signal) noexcept {
 }
 
 result<process_resources> process_handle::resources() noexcept {
-  if (state_ == nullptr) return detail::failed(-EBADF, "resources");
+  if (!is_open() || state_ == nullptr) return detail::failed(-EBADF, "resources");
   process_resources used;
   if (int const e = detail::look_at_resources(*state_, native_handle(), used); e != 0)
     return detail::failed(e, "resources");

@@ -12,7 +12,7 @@ namespace {
 
 int perform(io_operation& op, attempt) noexcept {
   detail::process_state* const process = op::state<async_wait_exit>(op).process;
-  if (process == nullptr) return -EBADF; // a closed handle
+  if (process == nullptr || op.fd() < 0) return -EBADF; // a closed handle
   return detail::look(*process, op.fd(), op::value<async_wait_exit>(op));
 }
 

@@ -882,6 +882,20 @@ TEST_F(process, is_given_away_with_its_descriptor) {
   ::close(fd);
 }
 
+TEST_F(process, that_an_operation_has_closed_is_closed) {
+  launched_process p = process_handle::launch("true").value();
+  int const id = p.process.id();
+  ASSERT_TRUE(unio::run([](process_handle& h) -> unio::task<unio::io_result<void>> {
+                co_return co_await std::move(h).co_close();
+              }(p.process))
+                  .has_value());
+  EXPECT_EQ(p.process.id(), 0);
+  EXPECT_EQ(p.process.wait(long_time).error().value(), EBADF);
+  EXPECT_EQ(p.process.resources().error().value(), EBADF);
+  int status = 0;
+  EXPECT_EQ(::waitpid(id, &status, 0), id) << "it is the caller's to wait for";
+}
+
 class process_on : public test::on_each_driver {};
 UNIO_ON_BOTH_DRIVERS(process_on);
 
