@@ -1,5 +1,6 @@
 // unio::dump_pending: describes each operation in flight, to find out why nothing happens.
 
+#include "core/escaped.hpp"
 #include "driver/engine.hpp"
 #include "driver/foreign/foreign.hpp"
 #include "driver/registry.hpp"
@@ -44,7 +45,7 @@ std::string target_of(int fd) {
   char target[256];
   std::string const link = "/proc/self/fd/" + std::to_string(fd);
   ssize_t const n = ::readlink(link.c_str(), target, sizeof target);
-  return n > 0 ? " " + std::string(target, static_cast<std::size_t>(n)) : std::string();
+  return n > 0 ? " " + detail::escaped({target, static_cast<std::size_t>(n)}) : std::string();
 }
 
 // What is recorded depends on how the library was built.

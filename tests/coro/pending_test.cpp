@@ -40,6 +40,16 @@ TEST(dump_pending, names_each_pending_operation_with_its_handle_and_deadline) {
   EXPECT_EQ(contains(text, ", for "), UNIO_TRACKS_PENDING) << text;
 }
 
+TEST(dump_pending, shows_a_name_in_one_line_that_commands_no_terminal) {
+  test::temporary_directory const directory;
+  pipe_handle reader = pipe_handle::create(directory.handle(), "line\n\x1b[2J").value();
+  std::byte byte;
+  auto op = connect(async_read(reader, mutable_buffer(&byte, 1)), ignores());
+  op.start();
+  std::string const text = dumped();
+  EXPECT_TRUE(contains(text, directory / R"(line\x0a\x1b[2J)")) << text;
+}
+
 TEST(dump_pending, says_of_what_has_ended_nothing) {
   anonymous_pipe p = pipe_handle::anonymous().value();
   std::byte byte{};
