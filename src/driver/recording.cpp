@@ -3,6 +3,7 @@
 #include "driver/recording.hpp"
 
 #include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -46,8 +47,13 @@ std::size_t offset_of_ring(std::size_t i) noexcept {
 
 // Returns 0 or an errno.
 int open_file(char const* name) noexcept {
-  int const fd = ::open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return errno;
+  int const opened = ::open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (opened < 0) return errno;
+  int const fd = sys::above_standard(opened);
+  if (fd < 0) {
+    ::unlink(name);
+    return -fd;
+  }
   void* p = MAP_FAILED;
   // Which fails where the size of files is limited; ftruncate(2) by itself ends the process (SIGXFSZ).
   int e = -static_cast<int>(sys::past_tests::ftruncate(fd, sizeof(recording_file)));

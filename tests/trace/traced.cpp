@@ -5,6 +5,7 @@
 //   traced forever   the first, until it is killed
 //   traced fork      10 times, in a child of fork as well
 //   traced abort     ends by abort() while a read waits
+//   traced daemon    10 times, without a standard output, which must stay closed
 
 #include <unio/unio.hpp>
 
@@ -63,6 +64,10 @@ int main(int argc, char** argv) {
     unio::run(talk(std::numeric_limits<long>::max()));
   } else if (what == "abort") {
     unio::run(aborts());
+  } else if (what == "daemon") {
+    ::close(STDOUT_FILENO);
+    unio::run(talk(10));
+    return ::write(STDOUT_FILENO, "lost", 4) == -1 ? 0 : 1;
   } else if (what == "fork") {
     unio::run(talk(10));
     pid_t const child = ::fork();
