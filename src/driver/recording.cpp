@@ -23,16 +23,17 @@
 namespace unio::inline v0_1::driver {
 namespace {
 
-// Null, if a program asks that has gained privileges.
-char const* file_name() noexcept { return ::secure_getenv("UNIO_TRACE"); }
-bool is_wanted() noexcept {
-  char const* const name = file_name();
-  return name != nullptr && *name != '\0';
+// Null, if a program asks that has gained privileges. A copy, as the program may clear its environment before
+// the file is made.
+char const* wanted_name() noexcept {
+  char const* const name = ::secure_getenv("UNIO_TRACE");
+  return name != nullptr && *name != '\0' ? ::strdup(name) : nullptr;
 }
+char const* const file_name = wanted_name();
 
 } // namespace
 
-bool const records = is_wanted();
+bool const records = file_name != nullptr;
 
 namespace {
 
@@ -88,7 +89,7 @@ progress begin() noexcept {
   progress p = so_far.load(std::memory_order_relaxed); // by another thread, under the lock
   if (p != progress::not_begun) return p;
   generation = sys::fork_generation();
-  int const e = open_file(file_name());
+  int const e = open_file(file_name);
   // The program goes on. A program that it starts, with the same environment, finds the file there.
   if (e != 0 && e != EEXIST)
     std::fprintf(stderr, "unio: UNIO_TRACE: nothing is recorded: %s\n", std::strerror(e));

@@ -5,7 +5,7 @@
 //   traced forever   the first, until it is killed
 //   traced fork      10 times, in a child of fork as well
 //   traced abort     ends by abort() while a read waits
-//   traced daemon    10 times, without a standard output, which must stay closed
+//   traced daemon    10 times, without its environment and its standard output, which must stay closed
 
 #include <unio/unio.hpp>
 
@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
   } else if (what == "abort") {
     unio::run(aborts());
   } else if (what == "daemon") {
+    ::clearenv();
     ::close(STDOUT_FILENO);
     unio::run(talk(10));
     return ::write(STDOUT_FILENO, "lost", 4) == -1 ? 0 : 1;
