@@ -152,7 +152,7 @@ int record(options const& o) {
   }
   std::filesystem::path const file = std::filesystem::absolute(o.record);
   std::error_code why;
-  if (std::filesystem::exists(file, why)) {
+  if (std::filesystem::exists(std::filesystem::symlink_status(file, why))) {
     if (!begins_as_a_recording(file)) return say(1, o.record, "is there, and is no recording");
     std::filesystem::remove(file);
   }
