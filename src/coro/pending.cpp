@@ -7,6 +7,7 @@
 #include "driver/shared/members.hpp"
 #include "driver/shared/unclaimed.hpp"
 #include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 #include "sys/threads.hpp"
 
@@ -219,8 +220,8 @@ result<void> start_dumping() noexcept {
   std::lock_guard const lock(mutex);
   mutex.in_child(&forget_dumping);
   if (dump_wanted_fd.load(std::memory_order_relaxed) >= 0) return {};
-  int const fd = ::eventfd(0, EFD_CLOEXEC);
-  if (fd < 0) return std::error_code(errno, std::system_category());
+  int const fd = sys::above_standard(sys::past_tests::eventfd(0, EFD_CLOEXEC));
+  if (fd < 0) return std::error_code(-fd, std::system_category());
   dump_wanted_fd.store(fd, std::memory_order_relaxed);
   if (int const e = sys::start_thread(&dump_when_wanted, nullptr); e != 0) {
     dump_wanted_fd.store(-1, std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 // unio/pending.hpp: dump_pending and its signal. What it says of coroutines is there where the library tracks
 // them.
 
+#include "support/child.hpp"
 #include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
@@ -226,6 +227,14 @@ TEST(dump_pending_on_signal, writes_to_standard_error_and_refuses_signals_that_c
   }
   EXPECT_TRUE(contains(text, "multiplexer, ")) << text;
   sigaction(SIGUSR2, &before, nullptr);
+}
+
+TEST(dump_pending_on_signal, leaves_a_standard_stream_that_is_closed_closed) {
+  expect_in_child([] {
+    close(STDIN_FILENO);
+    if (!dump_pending_on_signal(SIGUSR2).has_value()) return 1;
+    return fcntl(STDIN_FILENO, F_GETFD) < 0 ? 0 : 2;
+  });
 }
 
 } // namespace
