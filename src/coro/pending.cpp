@@ -36,10 +36,14 @@ std::string duration(std::int64_t ns) {
   return text;
 }
 
-constexpr char const* kind_names[] = {"",      "path",           "file",   "mapped file",
-                                      "pipe",  "named pipe",     "socket", "listening socket",
-                                      "event", "datagram socket"};
-static_assert(std::size(kind_names) == static_cast<std::size_t>(handle_kind::datagram_socket) + 1);
+constexpr char const* kind_names[] = {"",          "path",
+                                      "file",      "mapped file",
+                                      "pipe",      "named pipe",
+                                      "socket",    "listening socket",
+                                      "event",     "datagram socket",
+                                      "directory", "process",
+                                      "signal",    "watch"};
+static_assert(std::size(kind_names) == static_cast<std::size_t>(handle_kind::watch) + 1);
 
 // What a descriptor is, in the kernel's words: a path, or "socket:[1234]".
 std::string target_of(int fd) {

@@ -6,6 +6,9 @@
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 
+#include <unio/process_handle.hpp>
+#include <unio/watch_handle.hpp>
+
 #include <sstream>
 
 namespace {
@@ -19,7 +22,7 @@ std::string dumped() {
 }
 
 struct ignores {
-  static void set_value(io_result<mutable_buffers>&&) noexcept {}
+  static void set_value(auto&&) noexcept {}
   static void set_done() noexcept {}
 };
 
@@ -39,6 +42,19 @@ TEST(dump_pending, names_each_pending_operation_with_its_handle_and_deadline) {
   EXPECT_TRUE(contains(text, "read on pipe " + std::to_string(p.reader.native_handle()))) << text;
   EXPECT_TRUE(contains(text, "due in ")) << text;
   EXPECT_EQ(contains(text, ", for "), UNIO_TRACKS_PENDING) << text;
+}
+
+TEST(dump_pending, names_what_is_no_file_and_no_socket) {
+  watch_handle watch = watch_handle::create().value();
+  process_handle self = process_handle::current().value();
+  std::byte memory[256];
+  auto op = connect(async_read_events(watch, mutable_buffer(memory)), ignores());
+  auto end = connect(async_wait_exit(self), ignores());
+  op.start();
+  end.start();
+  std::string const text = dumped();
+  EXPECT_TRUE(contains(text, "read_events on watch " + std::to_string(watch.native_handle()))) << text;
+  EXPECT_TRUE(contains(text, "wait_exit on process " + std::to_string(self.native_handle()))) << text;
 }
 
 TEST(dump_pending, shows_a_name_in_one_line_that_commands_no_terminal) {
