@@ -52,8 +52,7 @@ int become(std::vector<std::string> const& command) {
 
 // ---- a process that runs ----------------------------------------------------------------------------------
 
-// What of the process has the probes: its libunio, or the program itself. A path that stays right whatever
-// its names contain.
+// What of the process has the probes: its libunio, or the program itself.
 std::string object_of(std::string const& process) {
   std::string const folder = "/proc/" + process;
   std::ifstream maps(folder + "/maps");
@@ -76,7 +75,7 @@ bool has_probes(std::string const& object) {
 std::string script_for(std::string const& object, unsigned seconds) {
   std::string text;
   auto const probe = [&](char const* name, std::string_view body) {
-    text += fmt::format("usdt:{}:unio:{} {}\n", object, name, body);
+    text += fmt::format("usdt:\"{}\":unio:{} {}\n", object, name, body);
   };
   text += "BEGIN { printf(\"watching; an interrupt ends it\\n\"); }\n";
   probe("operation_started", "{ @begin[arg0] = nsecs; @faces[arg0] = *(uint64*)(arg0 + arg1); }");
@@ -116,6 +115,8 @@ int watch(options const& o) {
                "process " + o.process +
                    " has no probes of unio: it was built without sys/sdt.h, "
                    "or has no unio. --record needs no probes");
+  if (object.find_first_of("\"\\") != object.npos)
+    return say(1, object, "is no name for bpftrace's language");
   std::string const script = script_for(object, o.seconds);
   if (o.print) {
     fmt::print("{}", script);
