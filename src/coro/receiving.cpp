@@ -36,8 +36,8 @@ void receiving::take(io_result<lent_buffer>&& got) noexcept {
     UNIO_EXPECTS(!kept_.is_full(), "more was received than a driver reads ahead");
     kept_.push(std::move(*got));
     if (kept_.size() >= limit_) pause();
+    arrived_.set(); // which may destroy this, where the executor goes on at once
   }
-  arrived_.set();
 }
 
 void receiving::ended() noexcept {

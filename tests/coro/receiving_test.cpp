@@ -172,6 +172,30 @@ TEST_P(receiving_range, that_is_dropped_gives_everything_back) {
   }
 }
 
+// Of an executor that resumes at once: inside of what notifies it of a buffer, or of the end.
+TEST_P(receiving_range, may_be_dropped_by_a_coroutine_that_goes_on_at_once) {
+  buffer_pool pool(100, 16);
+  auto body = [&](unio::socket_handle& from, int wanted, bool& is_over) -> task<> {
+    {
+      receiving in(from, pool);
+      lent_buffer* next = co_await in.co_next();
+      while (next != nullptr && --wanted != 0) next = co_await in.co_next();
+    }
+    is_over = true;
+  };
+  for (int const wanted : {1, 3, 100}) {
+    auto p = pair();
+    bool is_over = false;
+    unio::async_run(unio::inline_executor(), body(p.first, wanted, is_over));
+    put(p.second, letters(100));
+    ASSERT_TRUE(p.second.close().has_value());
+    for (int i = 0; i != 2000 && !is_over; ++i) ASSERT_TRUE(m_->try_run_for(10ms).has_value());
+    ASSERT_TRUE(is_over);
+    EXPECT_EQ(pool.lent(), 0u);
+    EXPECT_EQ(m_->counters().started, m_->counters().finished);
+  }
+}
+
 TEST_P(receiving_range, reports_errors_after_what_came_before_them) {
   buffer_pool pool(8, 4);
   auto p = pair();

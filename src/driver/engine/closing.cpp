@@ -120,6 +120,7 @@ void engine::abandon(io_operation& op) noexcept {
     wait_for_its_thread(op, times);
   }
   if (op.finished()) return;
+  if (is_notifying(op) && op.links.is.undelivered == 0) after_value(op); // not once its receiver has returned
   {
     ++statistics.abandoned;
     // One that waits for nothing but to be delivered need not drive the others: no receiver is notified.
