@@ -100,6 +100,8 @@ class backend {
   /// Processes those that have ended since. True: the kernel holds nothing any more, and nothing is left
   /// here.
   virtual bool has_left(engine&) noexcept { return true; }
+  /// Before that: processes what the kernel has told already, and does not enter it. False: nothing.
+  [[nodiscard]] virtual bool take_known(engine&) noexcept { return false; }
 
  protected:
   [[nodiscard]] int doorbell_fd() const noexcept { return doorbell_fd_; }

@@ -48,6 +48,29 @@ TEST_P(destroyed_multiplexer, is_an_error_for_each_operation_of_its_handles) {
   EXPECT_EQ(ends.first.read(room).value().bytes(), 4U);
 }
 
+// By a ring whose thread has ended, and which may not be entered any more.
+TEST_P(destroyed_multiplexer, delivers_the_connections_that_were_accepted_before) {
+  auto listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+  listener.set_multiplexer(m_.get());
+  watched accept{unio::async_accept_many(listener)};
+  std::vector<unio::socket_handle> clients;
+  std::thread([&] {
+    accept.start();
+    EXPECT_TRUE(m_->try_run_for(0ms).has_value());
+    for (int i = 0; i != 2; ++i)
+      clients.push_back(unio::socket_handle::connected_to(listener.local_endpoint().value()).value());
+    EXPECT_EQ(m_->run(1).value(), 1);
+  }).join();
+  destroy();
+  EXPECT_TRUE(accept.ended_once());
+  EXPECT_EQ(accept.error, condition::canceled);
+  accept.accepted.clear();
+  EXPECT_TRUE(listener.close());
+  char byte;
+  for (unio::socket_handle& c : clients)
+    EXPECT_NE(c.try_read_for(unio::mutable_buffer(&byte, 1), 10s).error(), condition::timed_out);
+}
+
 TEST_P(destroyed_multiplexer, lets_its_handles_be_closed_released_moved_and_destroyed) {
   auto ends = unio::socket_handle::pair().value();
   auto other = unio::socket_handle::pair().value();

@@ -258,6 +258,10 @@ void engine::shut_down() noexcept {
   // Its thread lives and will not run it any more. A ring may only be entered by that one, an epoll by any.
   if (!on_own_thread()) {
     owner_.store(this_thread_token(), std::memory_order_relaxed);
+    while (backend_->take_known(*this) && turn_.has_results()) { // connections, which would be lost
+      turn_.begin();
+      deliver_inline();
+    }
     (void)change_backend(-EPERM);
   }
   if (bound_ && bind_error_ == 0) {

@@ -152,6 +152,12 @@ template <ring_kernel Kernel> class ring_client : public backend {
 
   int look_at(engine& e, io_operation& op) noexcept override;
 
+  [[nodiscard]] bool take_known(engine& e) noexcept override {
+    if (!completions_waiting()) return false;
+    take_completions(e);
+    return true;
+  }
+
  protected:
   [[nodiscard]] static bool is_queued(io_operation const& op) noexcept {
     return op.links.is.queue != queue_name::none;
