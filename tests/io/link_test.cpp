@@ -512,7 +512,7 @@ TEST_P(link, that_is_destroyed_gives_back_what_its_members_have_obtained) {
 TEST_P(link, that_runs_again_gives_back_what_was_obtained_and_not_taken) {
   auto const before = test::open_descriptors();
   {
-    unio::async_link op(unio::async_socket(unio::address_family::ipv4), unio::async_no_op());
+    unio::async_link op{unio::async_socket(unio::address_family::ipv4), unio::async_no_op()};
     for (int i = 0; i != 2; ++i) {
       if (op.started()) op.reset();
       op.run_blocking();
