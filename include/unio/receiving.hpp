@@ -25,6 +25,7 @@ namespace unio::inline v0_1 {
 /// Thread safety  none: one coroutine at a time, on the thread that runs the stream's multiplexer. What was
 ///                moved out may be dropped on any
 /// Lifetime       stream and pool outlive it. Nothing else reads from the stream. It does not move
+/// Closing        the stream ends this with condition::canceled, after what it keeps
 /// Destruction    gives back what it keeps: bytes that it has read ahead are lost. Cancels the operation and
 ///                drives its multiplexer until that has finished
 /// Cost           a block of the frame pool for each, and a frame for each co_next(); no heap allocation once
@@ -69,6 +70,7 @@ class UNIO_API receiving {
   void ended() noexcept;
   void pause() noexcept;
 
+  io_handle* from_;
   std::size_t limit_; // of kept_
   detail::lent_queue kept_;
   lent_buffer given_;

@@ -3,6 +3,7 @@
 #include <unio/when.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 namespace unio::inline v0_1 {
@@ -19,7 +20,8 @@ std::size_t buffers_of(std::size_t window, buffer_pool const& pool) noexcept {
 } // namespace
 
 receiving::receiving(io_handle& from, buffer_pool& pool, options o)
-    : limit_(buffers_of(o.window, pool)),
+    : from_(&from),
+      limit_(buffers_of(o.window, pool)),
       kept_(limit_ + overrun),
       operation_(connect(async_receive_many(from, pool), notes{this})) {}
 
@@ -61,8 +63,13 @@ task<lent_buffer*> receiving::co_next(deadline d) {
     if (is_stopped && is_running_ && kept_.size() != 0) pause();
     if (!is_stopped && !is_running_ && !has_ended_ && kept_.size() <= limit_ / 2) {
       if (operation_.finished()) operation_.reset();
-      is_running_ = true;
-      operation_.start(with.multiplexer);
+      is_running_ = from_->native_handle() == operation_.fd();
+      if (is_running_) {
+        operation_.start(with.multiplexer);
+      } else { // it was closed, and its number may be another's
+        operation_.refuse(-ECANCELED);
+        take(operation_.result());
+      }
     }
     if (kept_.size() != 0) {
       given_ = kept_.pop();

@@ -215,4 +215,30 @@ TEST_P(receiving_range, reports_errors_after_what_came_before_them) {
   EXPECT_EQ(pool.lent(), 0u);
 }
 
+// What gets the number of a stream that was closed is not read.
+TEST_P(receiving_range, ends_where_its_stream_is_closed_while_it_pauses) {
+  buffer_pool pool(100, 1);
+  auto p = pair();
+  put(p.second, "abcdefgh");
+  auto body = [&]() -> task<std::string> {
+    receiving in(p.first, pool, {.window = 4});
+    lent_buffer* next = co_await in.co_next(10s);
+    for (int i = 0; i != 50; ++i) co_await unio::co_yield_now();
+    EXPECT_TRUE(p.first.close().has_value());
+    auto const other = pair();
+    put(other.first, "xxxx");
+    put(other.second, "xxxx");
+    std::string text;
+    while (next != nullptr) {
+      text += text_of(*next);
+      next = co_await in.co_next(10s);
+    }
+    EXPECT_EQ(in.error(), condition::canceled);
+    co_return text;
+  };
+  std::string const text = unio::run(*m_, body());
+  EXPECT_EQ(text, std::string("abcdefgh").substr(0, text.size()));
+  EXPECT_EQ(pool.lent(), 0u);
+}
+
 } // namespace
