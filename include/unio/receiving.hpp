@@ -22,8 +22,9 @@ namespace unio::inline v0_1 {
 ///
 /// Values         each buffer has 1 byte or more. The coroutine may move it out; what it leaves goes home
 ///                with the next call of co_next(), or with this
-/// Thread safety  none: one coroutine at a time, on the thread that runs the stream's multiplexer. What was
-///                moved out may be dropped on any
+/// Thread safety  none: one coroutine at a time, on the thread that runs the stream's multiplexer, which is
+///                one of one thread: of several, others may go on with the coroutine. What was moved out may
+///                be dropped on any
 /// Lifetime       stream and pool outlive it. Nothing else reads from the stream. It does not move
 /// Closing        the stream ends this with condition::canceled, after what it keeps
 /// Destruction    gives back what it keeps: bytes that it has read ahead are lost. Cancels the operation and
