@@ -99,7 +99,8 @@ class UNIO_API map_handle {
   /// Cost    up to four system calls
   result<extent_type> resize(extent_type bytes) noexcept;
   /// Of a section: takes in what another process has added or cut off, up to what was asked for, and puts the
-  /// file back where guard_maps() had put zeros. Returns the length. Errors: ENOMEM; as fstat(2).
+  /// file back where guard_maps() had put zeros (of copy_on_write memory: without its changes). Returns the
+  /// length. Errors: ENOMEM; as fstat(2).
   result<extent_type> update() noexcept;
   /// With guard_maps(): something was touched since update() that was no more a part of the file. Cost: none.
   [[nodiscard]] bool was_cut() const noexcept;

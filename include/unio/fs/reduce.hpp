@@ -52,9 +52,9 @@ struct reduce_report {
 /// Returns       what was removed; what was not, and why: "immutable" for chattr +i or +a, "mount point",
 ///               "open on another machine" for names like .nfs0123, which NFS removes later, "in use" for
 ///               EBUSY otherwise. A directory that contains something that remains is no failure of its own
-/// Errors        EINVAL for a path that ends in "/", "." or ".." or that is the root directory; as openat(2)
-///               and unlinkat(2) for `path` itself, ENOENT among them, EBUSY for a mount point; ENOMEM.
-///               Nothing was removed then
+/// Errors        EINVAL for a path that ends in "." or ".." or that is the root directory; ENOTDIR for one
+///               that ends in "/" and leads to no directory; as openat(2) and unlinkat(2) for `path` itself,
+///               ENOENT among them, EBUSY for a mount point; ENOMEM. Nothing was removed then
 /// Waiting       for the disk. `d` and a stop are looked at for each directory and each 256 names
 /// Cancellation  leaves a part of the tree, see `left_as`; removing it again continues
 /// Cost          no allocation for a name. One system call for each file; for each directory five. Each
