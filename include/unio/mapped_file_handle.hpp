@@ -47,7 +47,8 @@ UNIO_API result<void> guard_maps() noexcept;
 /// passed to it only say how many bytes are wanted. write() goes through the kernel, so that a full disk is
 /// an error and not a signal; its bytes appear in the map at once. The map is read-only unless it is asked to
 /// be writable: then the program may also write to the file by writing to the memory, where a full disk is
-/// SIGBUS (allocate the space first).
+/// SIGBUS (allocate the space first). Without an offset reads go on where the last read ended, and writes
+/// where the last write did: the map has a position of its own.
 ///
 /// The view that read() returns stays valid until the handle is closed or update_map() moves the map. If
 /// another process shortens the file, touching a view beyond the new end raises SIGBUS: use read_copy(), or
