@@ -95,7 +95,7 @@ class UNIO_API map_handle {
   /// Changes the length: of anonymous memory, or of the file that it is a section of (never makes that
   /// shorter). In place as long as the reservation suffices, otherwise the memory moves. Returns the length.
   ///
-  /// Errors  ENOMEM; EACCES for a section that is not writable; as ftruncate(2)
+  /// Errors  ENOMEM; EACCES for a section that is not writable; as fallocate(2), ftruncate(2)
   /// Cost    up to four system calls
   result<extent_type> resize(extent_type bytes) noexcept;
   /// Of a section: takes in what another process has added or cut off, up to what was asked for, and puts the
