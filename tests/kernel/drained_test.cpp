@@ -18,7 +18,7 @@ namespace {
 using namespace test;
 
 std::atomic<int> receives = 0; // recv(2)
-std::atomic<std::size_t> written = 0;
+std::atomic<std::size_t> bytes_given = 0;
 
 class counted_receives {
  public:
@@ -325,11 +325,11 @@ TEST_F(drained, misses_nothing_of_what_threads_write_and_end) {
       for (int i = 0; i != messages; ++i) {
         seed = seed * 1664525 + 1013904223;
         c_.peer.write(std::string(1 + (seed >> 24) % 40, 'x'));
-        written += 1 + (seed >> 24) % 40;
+        bytes_given += 1 + (seed >> 24) % 40;
         if ((seed >> 16) % 4 == 0) std::this_thread::yield();
       }
     };
-    written = 0;
+    bytes_given = 0;
     std::thread first(write, 2 * round), second(write, 2 * round + 1);
     std::thread end([&] {
       first.join();
@@ -342,7 +342,7 @@ TEST_F(drained, misses_nothing_of_what_threads_write_and_end) {
       if (got == "stuck") break;
     }
     end.join();
-    ASSERT_EQ(read, written);
+    ASSERT_EQ(read, bytes_given);
   }
 }
 
