@@ -354,42 +354,33 @@ SEEDED_TEST_P(threads_on, the_only_work_that_a_thread_posts_is_run_by_another) {
   for (std::thread& t : others) t.join();
 }
 
-// Which waits for what is done only once the other one has returned.
-SEEDED_TEST_P(threads_on, a_wake_is_for_a_run_and_not_for_a_blocking_call) {
-  connection c(*m);
+// Another thread's run() is woken while this one reads what is written only once that has returned.
+void wake_a_run_beside(unio::io_multiplexer& m, auto const& read) {
+  connection c(m);
   std::atomic<bool> stop{false};
   std::latch runs(1);
-  std::thread runner(run_until_stopped, std::ref(*m), std::ref(runs), std::cref(stop));
+  std::thread runner(run_until_stopped, std::ref(m), std::ref(runs), std::cref(stop));
   runs.wait();
   std::thread third([&] {
     std::this_thread::sleep_for(1ms);
     stop = true;
-    m->wake();
+    m.wake();
     runner.join();
     c.write();
   });
   std::byte room[1];
-  require(c.ends.first.read(unio::mutable_buffer(room)).has_value(), "it is read");
+  require(read(c.ends.first, unio::mutable_buffer(room)), "it is read");
   third.join();
 }
 
-// The same, where its thread runs a task meanwhile.
+SEEDED_TEST_P(threads_on, a_wake_is_for_a_run_and_not_for_a_blocking_call) {
+  wake_a_run_beside(*m, [](auto& from, unio::mutable_buffer into) { return from.read(into).has_value(); });
+}
+
 SEEDED_TEST_P(threads_on, a_wake_is_for_a_run_and_not_for_that_of_a_task) {
-  connection c(*m);
-  std::atomic<bool> stop{false};
-  std::latch runs(1);
-  std::thread runner(run_until_stopped, std::ref(*m), std::ref(runs), std::cref(stop));
-  runs.wait();
-  std::thread third([&] {
-    std::this_thread::sleep_for(1ms);
-    stop = true;
-    m->wake();
-    runner.join();
-    c.write();
+  wake_a_run_beside(*m, [&m = *m](auto& from, unio::mutable_buffer into) {
+    return unio::run(m, from.co_read(into)).has_value();
   });
-  std::byte room[1];
-  require(unio::run(*m, c.ends.first.co_read(unio::mutable_buffer(room))).has_value(), "it is read");
-  third.join();
 }
 
 SEEDED_TEST_P(threads_on, a_wake_is_for_a_thread_that_runs) {
