@@ -25,17 +25,31 @@
 namespace unio::inline v0_1::testing::threads {
 
 // What a point is at. The entries of the table of system calls come first.
-#define UNIO_OTHER_POINTS(X)                                                                     \
-  X(thread_begin)                                                                                \
-  X(thread_create)                                                                               \
-  X(thread_join)                                                                                 \
-  X(thread_detach)                                                                               \
-  X(thread_end)                                                                                  \
-  X(mutex_lock)                                                                                  \
-  X(mutex_try_lock) X(mutex_unlock) X(condition_wait) X(condition_signal) X(condition_broadcast) \
-      X(reader_lock) X(writer_lock) X(rwlock_unlock) X(once) X(semaphore_wait) X(semaphore_post) \
-          X(futex_wait) X(futex_wake) X(yield) X(sleep) X(clock) X(atomic_load) X(atomic_store)  \
-              X(atomic_exchange) X(atomic_fetch) X(atomic_compare) X(fence) X(system) X(barrier_wait)
+#define UNIO_OTHER_POINTS(X) \
+  X(thread_begin)            \
+  X(thread_create)           \
+  X(thread_join)             \
+  X(thread_detach)           \
+  X(thread_end)              \
+  X(mutex_lock)              \
+  X(mutex_try_lock)          \
+  X(mutex_unlock)            \
+  X(condition_wait)          \
+  X(condition_signal)        \
+  X(condition_broadcast)     \
+  X(reader_lock)             \
+  X(writer_lock)             \
+  X(rwlock_unlock)           \
+  X(once)                    \
+  X(semaphore_wait)          \
+  X(semaphore_post)          \
+  X(futex_wait)              \
+  X(futex_wake)              \
+  X(yield)                   \
+  X(sleep)                   \
+  X(clock)                   \
+  X(atomic_load)             \
+  X(atomic_store) X(atomic_exchange) X(atomic_fetch) X(atomic_compare) X(fence) X(system) X(barrier_wait)
 
 #define UNIO_ENUMERATOR(name, parameters, arguments) call_##name,
 #define UNIO_OTHER_ENUMERATOR(name) name,
