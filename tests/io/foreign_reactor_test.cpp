@@ -3,6 +3,7 @@
 
 #include "driver/choose.hpp"
 #include "support/calls.hpp"
+#include "support/child.hpp"
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
 #include "support/failing_calls.hpp"
@@ -625,18 +626,13 @@ TEST_F(foreign_loop, a_child_goes_on_and_its_parent_too) {
   pair_of_sockets s;
   ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
   EXPECT_EQ(reported_now(watch), 0u);
-  pid_t const child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    if (reactor.after_fork()) ::_exit(1);
+  expect_in_child([&] {
+    CHILD_EXPECTS(!reactor.after_fork());
     s.send();
-    bool const ok = (reported(watch) & foreign::readable) != 0;
+    CHILD_EXPECTS((reported(watch) & foreign::readable) != 0);
     reactor.remove_before_close(watch);
-    ::_exit(ok ? 0 : 2);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return 0;
+  });
   s.send();
   EXPECT_NE(reported(watch) & foreign::readable, 0u);
   reactor.remove(watch);
@@ -646,15 +642,10 @@ TEST_F(foreign_loop, what_a_child_arms_is_not_its_parents) {
   pair_of_sockets s;
   ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
   EXPECT_EQ(reported_now(watch), 0u);
-  pid_t const child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    bool const ok = !reactor.arm(watch, foreign::writable) && (reported(watch) & foreign::writable) != 0;
-    ::_exit(ok ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  expect_in_child([&] {
+    CHILD_EXPECTS(!reactor.arm(watch, foreign::writable));
+    return CHILD_MEETS((reported(watch) & foreign::writable) != 0);
+  });
   EXPECT_EQ(reported(watch, 1ms), 0u);
   reactor.remove(watch);
 }
