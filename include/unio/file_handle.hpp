@@ -145,7 +145,5 @@ UNIO_OPERATION_AND_VERB(open, detail::opened_as<file_handle>, (path_handle const
 inline io_awaitable<async_close> file_handle::co_close() && noexcept {
   return io_awaitable<async_close>(async_close(static_cast<file_handle&&>(*this)));
 }
-inline async_close::async_close(file_handle&& h, unio::deadline d) noexcept
-    : async_close(h.before_close(), static_cast<handle&&>(h), d) {}
 
 } // namespace unio

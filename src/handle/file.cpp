@@ -145,6 +145,9 @@ failure file_handle::before_close() noexcept {
   return first;
 }
 
+async_close::async_close(file_handle&& h, unio::deadline d) noexcept
+    : async_close(h.before_close(), static_cast<handle&&>(h), d) {}
+
 result<void> file_handle::close() noexcept {
   failure const first = before_close();
   result<void> const closed = handle::close();
