@@ -204,12 +204,25 @@ void want_dump(int) {
   errno = saved;
 }
 
+void dump_to_standard_error() noexcept {
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    dump_pending(std::cerr);
+  } catch (...) { // there is no memory, or std::cerr was set to throw
+    static constexpr char text[] = "unio: what is pending cannot be told\n";
+    (void)!::write(STDERR_FILENO, text, sizeof text - 1);
+  }
+#else
+  dump_pending(std::cerr);
+#endif
+}
+
 void* dump_when_wanted(void*) {
   int const fd = dump_wanted_fd.load(std::memory_order_relaxed);
   std::uint64_t times;
   for (;;) {
     ssize_t const n = ::read(fd, &times, sizeof times);
-    if (n == sizeof times) dump_pending(std::cerr);
+    if (n == sizeof times) dump_to_standard_error();
     if (n < 0 && errno != EINTR) return nullptr;
   }
 }

@@ -3,9 +3,13 @@
 #include "driver/engine.hpp"
 #include "driver/registry.hpp"
 
+#include <unio/detail/config.hpp>
+
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -20,10 +24,20 @@ struct question : work {
   static void answer(work& w, bool run) noexcept {
     auto& self = static_cast<question&>(w);
     // The thread may have ended, and another one may run what was posted to it.
-    if (run && self.about.run_by() == io_multiplexer::runner::this_thread)
-      self.describe(self.about, self.text);
+    if (run && self.about.run_by() == io_multiplexer::runner::this_thread) self.answer_here();
     self.answered.store(true, std::memory_order_release); // pairs with the acquire in dump_pending()
     self.release();
+  }
+  void answer_here() noexcept {
+#if UNIO_HAS_EXCEPTIONS
+    try {
+      describe(about, text);
+    } catch (...) { // for the thread that asks
+      failure = std::current_exception();
+    }
+#else
+    describe(about, text);
+#endif
   }
   void release() noexcept {
     if (users.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
@@ -31,15 +45,20 @@ struct question : work {
   engine& about;
   registry::describer describe;
   std::string text;
+  std::exception_ptr failure;
   std::atomic<bool> answered{false};
   std::atomic<int> users{2};
+};
+
+struct releasing {
+  void operator()(question* q) const noexcept { q->release(); }
 };
 
 } // namespace
 
 void registry::ask_all(describer describe, std::string& text) {
   for (std::uint64_t number = std::numeric_limits<std::uint64_t>::max();;) {
-    question* asked = nullptr;
+    std::unique_ptr<question, releasing> asked;
     {
       std::lock_guard const lock(all_mutex());
       closing_member* const m = older_than(number);
@@ -51,15 +70,14 @@ void registry::ask_all(describer describe, std::string& text) {
         describe(e, text);
         continue;
       }
-      asked = new question(e, describe);
+      asked.reset(new question(e, describe));
       e.post(static_cast<work&>(*asked));
     }
     for (int ms = 0; ms != 1000 && !asked->answered.load(std::memory_order_acquire); ++ms)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    text += asked->answered.load(std::memory_order_acquire)
-                ? asked->text
-                : "a multiplexer whose thread is busy, or does not run it\n";
-    asked->release();
+    bool const has_answered = asked->answered.load(std::memory_order_acquire);
+    if (has_answered && asked->failure != nullptr) std::rethrow_exception(asked->failure);
+    text += has_answered ? asked->text : "a multiplexer whose thread is busy, or does not run it\n";
   }
 }
 

@@ -12,21 +12,26 @@
 #include <unio/locks/lock_files.hpp>
 #include <unio/locks/memory_map.hpp>
 #include <unio/locks/update_files.hpp>
+#include <unio/pending.hpp>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <iterator>
 #include <new>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 
 namespace {
 
@@ -317,8 +322,78 @@ void throw_each() {
     expect(ran, "what was posted runs", 0);
   });
 }
+
+// Another thread, with an operation in flight on its own multiplexer.
+class busy_thread {
+ public:
+  busy_thread() {
+    while (!m_) std::this_thread::yield();
+  }
+  ~busy_thread() {
+    has_ended_ = true;
+    m_.load()->wake();
+    thread_.join();
+  }
+  busy_thread(busy_thread const&) = delete;
+  busy_thread& operator=(busy_thread const&) = delete;
+
+ private:
+  void run() {
+    std::array<char, 8> memory{};
+    note told;
+    auto read =
+        unio::connect(unio::async_read(sockets_.first, unio::mutable_buffer(memory)), writes_down{&told});
+    read.start();
+    m_ = &unio::this_thread::multiplexer();
+    while (!has_ended_) (void)m_.load()->run();
+  }
+  unio::socket_pair sockets_ = unio::socket_handle::pair().value();
+  std::atomic<unio::io_multiplexer*> m_ = nullptr;
+  std::atomic<bool> has_ended_ = false;
+  std::thread thread_{[this] { run(); }};
+};
+
+void dump_each() {
+  busy_thread const other;
+  throws_each("dump_pending() throws", [] {
+    std::ostringstream to;
+    unio::dump_pending(to);
+    if (!to) throw std::bad_alloc(); // which the stream has caught
+    expect(to.str().contains("read on socket"), "it has the other thread's operation", 0);
+  });
+}
+
+// What the thread of dump_pending_on_signal() cannot tell it says, and goes on.
+void dump_each_on_signal() {
+  static struct counting final : std::streambuf {
+    std::atomic<long> texts = 0;
+    std::streamsize xsputn(char const*, std::streamsize n) override {
+      ++texts;
+      return n;
+    }
+  } told; // the thread has it to the end
+  std::cerr.rdbuf(&told);
+  expect(unio::dump_pending_on_signal(SIGUSR2).has_value(), "it begins", 0);
+  long const failed_before = failed;
+  may_throw = true;
+  for (long n = 1; failed - failed_before == n - 1; ++n) {
+    long texts = told.texts;
+    allocations = 0;
+    fails_at = n;
+    std::raise(SIGUSR2);
+    while (failed - failed_before != n && told.texts == texts) std::this_thread::yield();
+    fails_at = -1;
+    if (failed - failed_before != n) ++texts;
+    std::raise(SIGUSR2);
+    while (told.texts == texts) std::this_thread::yield();
+  }
+  expect(failed != failed_before, "the canary: nothing was allocated by the thread that tells", 0);
+  may_throw = false;
+}
 #else
 void throw_each() {}
+void dump_each() {}
+void dump_each_on_signal() {}
 #endif
 
 } // namespace
@@ -349,6 +424,8 @@ int main() {
     }
   }
   throw_each();
+  dump_each();
+  dump_each_on_signal();
   test::temporary_directory const directory;
   lock_each<unio::fs::byte_ranges>(directory / "byte_ranges");
   lock_each<unio::fs::atomic_append>(directory / "atomic_append");
