@@ -61,6 +61,7 @@ function(unio_component name)
   string(TOUPPER UNIO_${name} is_wanted)
   # AUTO is decided by each configuration: what was missing may have been installed since the last.
   set(${is_wanted} AUTO CACHE STRING "Build unio::${name}: ON, OFF, or AUTO, where there is ${arg_NEEDS}")
+  unio_check_setting(${is_wanted} AUTO)
   if(${is_wanted} STREQUAL "AUTO")
     set(${is_wanted} OFF)
     if(arg_FOUND)

@@ -8,9 +8,9 @@ if(PkgConfig_FOUND)
 endif()
 
 if(unio_liburing_FOUND)
-  option(UNIO_URING "Build the io_uring driver" ON)
+  unio_option(UNIO_URING "Build the io_uring driver" ON)
 else()
-  option(UNIO_URING "Build the io_uring driver" OFF)
+  unio_option(UNIO_URING "Build the io_uring driver" OFF)
 endif()
 
 if(UNIO_URING AND NOT unio_liburing_FOUND)

@@ -3,6 +3,9 @@
 # the anonymous namespaces of one folder must therefore differ. A source with options of its own stays alone.
 
 set(UNIO_UNITE 60000 CACHE STRING "How many bytes of sources are compiled together; 0: each source alone")
+if(NOT UNIO_UNITE MATCHES "^[0-9]+$")
+  message(FATAL_ERROR "unio: UNIO_UNITE is \"${UNIO_UNITE}\", which is not a number of bytes")
+endif()
 
 function(unio_unite target)
   get_target_property(sources ${target} SOURCES)
