@@ -15,6 +15,7 @@
 
 #include "echo.hpp"
 
+#include "checks.hpp"
 #include "complain.hpp"
 #include "whole_number.hpp"
 
@@ -27,6 +28,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -618,18 +620,9 @@ constexpr mode modes[] = {
 constexpr mode over_tls = {"tls", "", make_task_server<encrypted>};
 #endif
 
-mode const& mode_named(std::string const& name) {
-  std::string names;
-  for (mode const& m : modes) {
-    if (m.name == name) return m;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", m.name);
-  }
-  throw CLI::ValidationError("--mode", fmt::format("the choices are {}, not {}", names, name));
-}
-
 // What serves: the mode, or TLS.
 mode const& choose(options const& o) {
-  if (o.identity.empty()) return mode_named(o.mode);
+  if (o.identity.empty()) return *std::ranges::find(modes, o.mode, &mode::name);
 #ifdef UNIO_TOOL_TLS
   std::string why;
   auto const made = unio::tls_context::server(
@@ -959,31 +952,29 @@ void serve_all(options const& o, unio::endpoint const& at) {
 } // namespace
 
 void describe(CLI::App& app, options& o) {
-  std::string names;
+  std::vector<std::string> names;
   std::string what = "How connections are served:";
   for (mode const& m : modes) {
-    names += fmt::format("{}{}", names.empty() ? "" : "|", m.name);
+    names.emplace_back(m.name);
     what += fmt::format("\n  {}: {}", m.name, m.what);
   }
   app.add_option("--port", o.port, "The port, 0 for any (default 7777)")
       ->type_name("N")
       ->check(whole_number(0, 65535));
-  app.add_option("--address", o.address, "The address to listen on (default 127.0.0.1)")->type_name("A");
-  app.add_option_function<std::string>(
-         "--mode", [&o](std::string const& name) { o.mode = mode_named(name).name; }, what)
-      ->type_name(names);
+  app.add_option("--address", o.address, "The address to listen on (default 127.0.0.1)")
+      ->type_name("A")
+      ->check(not_empty);
+  app.add_option("--mode", o.mode, what)
+      ->type_name(fmt::format("{}", fmt::join(names, "|")))
+      ->check(one_of(names));
   app.add_option("--tls", o.identity,
                  "Serve over TLS, with the certificates and the private key in these PEM files")
       ->type_name("CERTIFICATES KEY")
       ->expected(2)
       ->excludes("--mode");
-  auto const only = [&o](std::string const& name) {
-    if (name != "uring" && name != "epoll")
-      throw CLI::ValidationError("--driver", "the choices are uring and epoll, not " + name);
-    o.driver = name;
-  };
-  app.add_option_function<std::string>("--driver", only, "What waits (default: the best there is)")
-      ->type_name("uring|epoll");
+  app.add_option("--driver", o.driver, "What waits (default: the best there is)")
+      ->type_name("uring|epoll")
+      ->check(one_of({"uring", "epoll"}));
   app.add_option("--threads", o.threads,
                  "How many threads, each with a multiplexer and a socket of its own (default 1)")
       ->type_name("N")
@@ -998,7 +989,8 @@ void describe(CLI::App& app, options& o) {
   app.add_option("--timer", o.timer,
                  "Let a timer of 1 ms fire in the first thread, too, and append to FILE when it was due\n"
                  "and how late it fired, in ns")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty);
 }
 
 int run(options const& o) {

@@ -6,6 +6,7 @@
 
 #include "lock.hpp"
 
+#include "checks.hpp"
 #include "complain.hpp"
 
 #include <unio/locks/atomic_append.hpp>
@@ -182,15 +183,10 @@ void describe(CLI::App& app, options& o) {
       ->type_name("D");
   std::vector<std::string> names;
   for (algorithm const& a : algorithms) names.emplace_back(a.name);
-  auto const known = [names](std::string const& name) {
-    for (std::string const& n : names)
-      if (n == name) return std::string();
-    return fmt::format("the choices are {}, not {}", fmt::join(names, ", "), name);
-  };
   app.add_option("--algorithm", o.algorithm,
                  "lock_files, byte_ranges (the default), atomic_append or memory_map")
       ->type_name("NAME")
-      ->check(known);
+      ->check(one_of(std::move(names)));
   app.add_option("--entity", o.entities, "A name to lock; may be given several times. All or none are locked")
       ->type_name("NAME")
       ->allow_extra_args(false);

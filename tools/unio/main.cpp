@@ -1,6 +1,7 @@
 // The command `unio`: its subcommands.
 
 #include "bench.hpp"
+#include "checks.hpp"
 #include "complain.hpp"
 #include "cp.hpp"
 #include "doctor.hpp"
@@ -108,8 +109,6 @@ int wrong_usage(CLI::App const& app, CLI::ParseError const& e) {
   return 2;
 }
 
-std::string not_empty(std::string const& text) { return text.empty() ? "is empty" : ""; }
-
 void describe_tour(CLI::App& app, tour::options& o) {
   app.add_option("file", o.file,
                  "What to move; by default the largest of the system's libraries up to 64 MiB")
@@ -120,10 +119,10 @@ void describe_tour(CLI::App& app, tour::options& o) {
     for (tour::driver const d : {tour::driver::uring, tour::driver::epoll}) {
       if (name == setting(d)) o.only = d;
     }
-    if (!o.only) throw CLI::ValidationError("--driver", "the choices are uring and epoll, not " + name);
   };
   app.add_option_function<std::string>("--driver", only, "Only the rows of this driver")
-      ->type_name("uring|epoll");
+      ->type_name("uring|epoll")
+      ->check(one_of({setting(tour::driver::uring), setting(tour::driver::epoll)}));
 }
 
 int command(int argc, char** argv) {

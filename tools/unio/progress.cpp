@@ -1,5 +1,6 @@
 #include "progress.hpp"
 
+#include "checks.hpp"
 #include "complain.hpp"
 #include "tools/support/json.hpp"
 #include "whole_number.hpp"
@@ -41,7 +42,7 @@ void describe(CLI::App& app, int& threads, std::string& option) {
       ->check(whole_number(1, 64));
   app.add_option("--progress", option, "On stderr: bar, json, none; auto: a bar on a terminal (the default)")
       ->type_name("HOW")
-      ->check(CLI::IsMember({"auto", "bar", "json", "none"}));
+      ->check(one_of({"auto", "bar", "json", "none"}));
 }
 
 std::string bytes(std::uint64_t n) {

@@ -1,5 +1,6 @@
 #include "resolve.hpp"
 
+#include "checks.hpp"
 #include "complain.hpp"
 #include "tools/support/output.hpp"
 
@@ -30,7 +31,8 @@ std::string seconds(std::string const& text) {
 void describe(CLI::App& app, options& o) {
   app.add_option("name", o.name, "The host")->type_name("NAME")->required();
   app.add_option("--server", o.server, "Ask this name server, as 192.0.2.1:53 or [2001:db8::1]:53")
-      ->type_name("ADDRESS:PORT");
+      ->type_name("ADDRESS:PORT")
+      ->check(not_empty);
   app.add_option("--timeout", o.timeout_s, "Give up after this many seconds (5)")
       ->type_name("SECONDS")
       ->check(seconds);

@@ -2,6 +2,7 @@
 
 #include "trace.hpp"
 
+#include "checks.hpp"
 #include "complain.hpp"
 #include "src/driver/recording.hpp"
 #include "whole_number.hpp"
@@ -331,8 +332,10 @@ void describe(CLI::App& app, options& o) {
   auto* const print = app.add_flag("--print", o.print, "Print what bpftrace would be given");
   auto* const record =
       app.add_option("--record", o.record, "Run PROGRAM and record what it does in this file")
-          ->type_name("FILE");
-  auto* const show = app.add_option("--show", o.show, "Tell what is in this file")->type_name("FILE");
+          ->type_name("FILE")
+          ->check(not_empty);
+  auto* const show =
+      app.add_option("--show", o.show, "Tell what is in this file")->type_name("FILE")->check(not_empty);
   record->excludes(show)->excludes(process);
   show->excludes(process);
   seconds->needs(process);

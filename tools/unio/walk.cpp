@@ -147,7 +147,7 @@ bool summarize(options const& o, std::string const& root) {
 std::string known_types(std::string const& types) {
   return types.find_first_not_of("fdlpsbc") == std::string::npos && !types.empty()
              ? ""
-             : "the kinds are f, d, l, p, s, b and c, not " + types;
+             : "the kinds are f, d, l, p, s, b and c, not \"" + types + '"';
 }
 
 } // namespace
