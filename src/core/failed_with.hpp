@@ -8,6 +8,13 @@
 
 namespace unio::inline v0_1::detail {
 
+/// Appends a name; one that is empty as '', or the text would not say that there was one.
+[[gnu::cold]] inline void append_name(failed_object& to, std::string_view name,
+                                      std::size_t most = failed_object::capacity) noexcept {
+  if (name.empty()) name = "''";
+  to.append(name.data(), name.size(), most);
+}
+
 /// The failure of `operation`, a literal, on `object`. One that knows where it comes from stays as it is. Of
 /// what would block or was canceled no object is kept, as of operations.
 [[gnu::cold]] inline failure failed_with(failure const& why, char const* operation,

@@ -5,6 +5,7 @@
 // one overwrites it. A reader compares the number before and after.
 
 #include "core/escaped.hpp"
+#include "core/failed_with.hpp"
 
 #include <unio/error.hpp>
 
@@ -134,7 +135,7 @@ failure failed(std::int64_t native_code, char const* operation, failed_object co
 failure failed_on(std::int64_t native_code, char const* operation, char const* text,
                   std::size_t size) noexcept {
   failed_object o;
-  o.append(text, size);
+  append_name(o, {text, size});
   return failed(native_code, operation, o);
 }
 

@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include "core/failed_with.hpp"
 #include "op/declared.hpp"
 #include "op/face.hpp"
 
@@ -51,13 +52,16 @@ template <class Operation> bool append_names(io_operation const& op, detail::fai
       for_each_name([&](path_view name) { names[count++] = name; }, first, rest...);
     return 0;
   });
-  if (count == 0 || names[0].size() == 0) return false;
+  if (count == 0 || (names[0].size() == 0 && op.fd() >= 0)) return false;
   static constexpr char between[] = " to ";
   constexpr std::size_t half = (detail::failed_object::capacity - sizeof(between)) / 2;
-  to.append(names[0].c_str(), names[0].size(), count == 1 ? detail::failed_object::capacity : half);
+  auto const put = [&to](path_view name, std::size_t most) {
+    detail::append_name(to, {name.c_str(), name.size()}, most);
+  };
+  put(names[0], count == 1 ? detail::failed_object::capacity : half);
   if (count == 1) return true;
   to.append(between);
-  to.append(names[1].c_str(), names[1].size(), half);
+  put(names[1], half);
   return true;
 }
 

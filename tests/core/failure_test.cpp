@@ -178,7 +178,7 @@ TEST(failure, shows_that_a_text_was_cut) {
   EXPECT_EQ(on(fits).object(), fits);
   std::string const longer = fits + "/end";
   EXPECT_EQ(on(longer).object(), "..." + longer.substr(longer.size() - fits.size() + 3));
-  EXPECT_EQ(on("").object(), "");
+  EXPECT_EQ(on("").object(), "''") << "an empty name";
 }
 
 TEST(failure, shows_the_right_object_or_none_while_many_threads_fail) {
@@ -287,6 +287,10 @@ TEST_P(failures, of_names_name_the_path) {
     co_return got.error();
   };
   EXPECT_EQ(unio::run(*m_, body(base)).message(), "unlink gone" + none);
+  EXPECT_EQ(unio::file_handle::file({}, "").error().message(), "open ''" + none);
+  EXPECT_EQ(unio::unlink({}, "", unio::unlink_mode::file).error().message(), "unlink ''" + none);
+  EXPECT_EQ(unio::rename(base, "gone", base, "", unio::relink_mode::replace).error().message(),
+            "rename gone to ''" + none);
 }
 
 UNIO_ON_BOTH_DRIVERS(failures);
