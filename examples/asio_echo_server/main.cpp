@@ -5,11 +5,12 @@
 
 #include <array>
 #include <asio.hpp>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 
 using namespace std::chrono_literals;
 
@@ -54,9 +55,15 @@ void accept(tcp::acceptor& acceptor) {
 } // namespace
 
 int main(int argc, char** argv) {
-  asio::io_context context;
   bool const serves = argc > 1;
-  auto const port = static_cast<unsigned short>(serves ? std::strtoul(argv[1], nullptr, 10) : 0);
+  std::string_view const text = serves ? argv[1] : "0";
+  unsigned short port = 0;
+  auto const [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (wrong != std::errc() || end != text.data() + text.size()) {
+    std::fputs("usage: example_asio_echo_server [PORT]\n", stderr);
+    return 2;
+  }
+  asio::io_context context;
   tcp::acceptor acceptor(context, {asio::ip::address_v6::loopback(), port});
   accept(acceptor);
   if (serves) {
