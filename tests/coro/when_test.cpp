@@ -47,6 +47,24 @@ TEST(when_all, starts_them_in_order_each_until_it_suspends) {
   EXPECT_EQ(order.size(), 6u);
 }
 
+task<> is_passed(std::shared_ptr<int>) { co_return; }
+task<> looks_at(std::shared_ptr<int> const& p, long& users) {
+  co_await co_yield_now();
+  users = p.use_count();
+}
+
+TASK_TEST(when_all, keeps_what_a_task_was_passed_until_all_have_ended) {
+  auto const passed = std::make_shared<int>();
+  long users = 0;
+  co_await when_all(is_passed(passed), looks_at(passed, users));
+  EXPECT_EQ(users, 2);
+  EXPECT_EQ(passed.use_count(), 1);
+  task_group group(co_await this_coro::environment);
+  group.start(is_passed(passed));
+  EXPECT_EQ(passed.use_count(), 1) << "which a group does not keep";
+  (void)co_await group.co_join();
+}
+
 TASK_TEST(when_all, leaves_out_what_yields_nothing) {
   auto const all = co_await when_all(nothing_later(), ready(1), nothing_later());
   static_assert(std::is_same_v<decltype(all), std::tuple<int> const>);
