@@ -94,7 +94,6 @@ constexpr long performed[] = {
     SYS_openat,
     SYS_getrandom,
     SYS_sched_yield,
-    SYS_membarrier,
     SYS_futex,
     SYS_clock_gettime,
     SYS_timerfd_settime,
