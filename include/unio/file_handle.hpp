@@ -16,6 +16,9 @@
 namespace unio::inline v0_1 {
 
 /// A regular file. As io_handle; reads and writes at offsets are independent of each other. Size: 16 bytes.
+///
+/// Name  <fcntl.h> of glibc has a struct file_handle of its own: where that is included, write
+///       unio::file_handle also after `using namespace unio`
 class UNIO_API file_handle : public io_handle {
  public:
   file_handle() = default;

@@ -126,7 +126,8 @@ class UNIO_API handle {
   /// Returns        the descriptor; -1 if it is closed
   /// Cost           no system call; one if the descriptor is registered with epoll
   [[nodiscard]] int release() noexcept;
-  /// A second handle on the same open description, close-on-exec, with no multiplexer set. Errors: EMFILE.
+  /// A second handle on the same open description, close-on-exec, with no multiplexer set. Errors: EMFILE;
+  /// EBADF if it is closed.
   [[nodiscard]] result<handle> clone() const noexcept;
   /// Its current path, as the kernel knows it: follows renames. Ends in " (deleted)" if it has no name.
   /// Errors: ENOENT without /proc; as readlink(2). Throws std::bad_alloc.

@@ -34,6 +34,7 @@ UNIO_API void dump_pending(std::ostream& to);
 /// Returns      nothing; later calls add signals
 /// Errors       EINVAL for a signal that cannot be caught; EMFILE; EAGAIN where no thread can be started
 /// Concurrency  from any thread
+/// Failure      where there is no memory for the text, or std::cerr throws, a line says that instead
 /// Cost         a thread and a descriptor, for all signals; one system call for each
 UNIO_API result<void> dump_pending_on_signal(int signal) noexcept;
 

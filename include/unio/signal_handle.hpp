@@ -110,7 +110,7 @@ class UNIO_API signal_handle : public handle {
   ///
   /// Errors   EINVAL for SIGKILL and SIGSTOP, which no process can take, for faults (SIGSEGV, SIGBUS, SIGFPE,
   ///          SIGILL), from which a handler must not return, for those of the C library, and for an invalid
-  ///          set; EMFILE, ENFILE, ENOMEM. Nothing is changed then
+  ///          set or an empty one; EMFILE, ENFILE, ENOMEM. Nothing is changed then
   /// Cost     with delivery::handler a pipe, a place in a list that is kept, and some two system calls for
   ///          each signal; with delivery::mask two system calls
   static result<signal_handle> create(signal_set signals, delivery how = delivery::handler) noexcept;

@@ -27,7 +27,8 @@ namespace unio::inline v0_1 {
 ///                executor: cancels what it waits for and drives its multiplexer until that has finished
 /// Concurrency    one thread at a time, its executor's
 /// Cost           a frame from the pool, or a parameter's allocator; awaiting and resuming: a jump each
-/// Parameters     live in the frame as declared: what references and captures refer to must outlive it
+/// Parameters     live in the frame as declared: what references and captures refer to must outlive it. They
+///                end with the frame, that is with the task, and not when the coroutine returns
 /// Moved-from     empty: can be assigned to and destroyed
 /// Size           8 bytes
 /// Source         *Coroutine-first asynchronous I/O* §6.3

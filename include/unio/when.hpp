@@ -41,7 +41,8 @@ namespace unio::inline v0_1 {
 /// Cancellation  a stop is passed on to all of them
 /// Destruction   of the awaiting coroutine asks all of them to stop and destroys them; on the thread of its
 ///               executor. If that has several threads, stop it and let it end instead
-/// Lifetime      lvalues, and what cannot be moved, are referred to: await at once
+/// Lifetime      lvalues, and what cannot be moved, are referred to: await at once. A task that has ended
+///               keeps its frame, and what it was passed by value, until all have ended
 /// Cost          nothing for a task; for anything else a frame. No lock, unless a stop is possible
 /// Source        P2300 §4.20.12; cppcoro, when_all
 template <detail::can_be_awaited... A> [[nodiscard]] auto when_all(A&&... a);
