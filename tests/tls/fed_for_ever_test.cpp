@@ -57,8 +57,8 @@ class peer {
     if (!server_) return std::string("\x16\x03\x03\x40\x00", 5) + std::string(0x4000, '\0');
     if (SSL_is_init_finished(server_->ssl()) == 0) {
       (void)SSL_do_handshake(server_->ssl());
-    } else if (floods_) {
-      for (int i = 0; i != 20; ++i) { // tickets
+    } else {
+      for (int i = 0; i != tickets_; ++i) {
         SSL_new_session_ticket(server_->ssl());
         SSL_do_handshake(server_->ssl());
       }
@@ -68,7 +68,8 @@ class peer {
   void hear(std::string_view bytes) {
     if (server_) server_->feed(bytes);
   }
-  void flood() { floods_ = true; }
+  /// So many tickets at a time. "At once" is over after a thousand times.
+  void flood(int tickets) { tickets_ = tickets; }
 
  private:
   template <class Use> static void use(std::string const& pem, Use use) {
@@ -78,7 +79,7 @@ class peer {
   }
   SSL_CTX* context_ = nullptr;
   std::optional<raw_peer> server_;
-  bool floods_ = false;
+  int tickets_ = 0;
   clock::time_point until_ = clock::now() + watchdog;
 };
 
@@ -189,11 +190,11 @@ TEST(tls_fed_for_ever, read_ends_by_each_limit) {
   transport t{in_memory};
   tls_stream s(t, context, "example.test");
   ASSERT_TRUE(unio::run(s.co_handshake()).has_value()) << s.why();
-  in_memory.flood();
+  in_memory.flood(1);
   expect_that_it_ends([&](deadline d) { return reads(s, d); });
   EXPECT_EQ(unio::run(reads(s, deadline::zero())).error(), condition::would_block);
   peer outside(true);
-  outside.flood();
+  outside.flood(20);
   at_a_socket far(outside);
   tls_stream over_socket(far.end(), context, "example.test");
   ASSERT_TRUE(unio::run(over_socket.co_handshake(watchdog)).has_value()) << over_socket.why();
