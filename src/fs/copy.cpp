@@ -12,6 +12,7 @@
 #include "fs/partial.hpp"
 #include "fs/reduce_in.hpp"
 #include "fs/tree_copier.hpp"
+#include "fs/within.hpp"
 
 #include <unistd.h>
 
@@ -37,7 +38,8 @@ class copying {
  private:
   int prepare(path_handle const& from_base, path_view from, path_handle const& to_base,
               path_view to) noexcept;
-  int is_inside() const noexcept;
+  int is_inside() noexcept;
+  int refuse(char const* why) noexcept { return about_target_ = why, -EINVAL; }
   bool must_end() noexcept;
   int copy_file() noexcept;
   int copy_special() noexcept;
@@ -61,24 +63,22 @@ class copying {
   bool has_target_ = false;
   bool is_refused_ = false; // before anything was changed
   int ended_ = 0;
-  bool blames_target_ = false; // for the error of prepare()
-  bool has_source_ = false;    // open
+  bool blames_target_ = false;    // for the error of prepare()
+  char const* about_target_ = ""; // what is wrong with it, in words
+  bool has_source_ = false;       // open
 };
 
-// Whether the target's directory is the source or in it: 0, -EINVAL, or why that is not known.
-int copying::is_inside() const noexcept {
-  descriptor at(open_at(to_folder_.get(), ".", O_PATH | O_DIRECTORY));
-  attributes before{};
-  for (;;) {
-    attributes a;
-    if (at.get() < 0) return at.get() == -EACCES ? 0 : at.get(); // this user may not look further up
-    if (int const e = attributes_of(at.get(), "", a); e != 0) return e;
-    if (a.id == source_.id) return -EINVAL;
-    if (a.id == before.id) return 0;
-    before = a;
-    descriptor up(open_at(at.get(), "..", O_PATH | O_DIRECTORY));
-    at.reset(up.release());
-  }
+// Whether the target's directory is in the source, or the source in what it would replace: 0, -EINVAL, or why
+// that is not known.
+int copying::is_inside() noexcept {
+  int e = is_in(to_folder_.get(), source_.id);
+  if (e == -EINVAL) return refuse(" (is in the source)");
+  if (e != 0 || !has_target_) return e;
+  descriptor const from(open_at(from_folder_.get(), from_.name, O_PATH | O_DIRECTORY | O_NOFOLLOW));
+  if (from.get() < 0) return from.get();
+  e = holds(to_folder_.get(), to_.name, from.get(), settings_);
+  if (e == -EINVAL) return refuse(" (has the source in it)");
+  return e == -ECANCELED || e == -ETIMEDOUT ? 0 : e; // must_end() says so
 }
 
 bool copying::must_end() noexcept {
@@ -108,7 +108,7 @@ int copying::prepare(path_handle const& from_base, path_view from, path_handle c
   if (e != 0 && e != -ENOENT) return e;
   has_target_ = e == 0;
   if (has_target_) {
-    if (target_.id == source_.id) return -EINVAL;
+    if (target_.id == source_.id) return refuse(" (is the source)");
     if (!options_.replace) return -EEXIST;
     if (S_ISDIR(target_.mode) != is_tree) return is_tree ? -ENOTDIR : -EISDIR;
   }
@@ -282,7 +282,12 @@ int copying::copy_tree() noexcept {
 result<copy_report> copying::run(path_handle const& from_base, path_view from, path_handle const& to_base,
                                  path_view to) noexcept {
   if (int const e = prepare(from_base, from, to_base, to); e != 0) {
-    if (blames_target_) return unio::detail::failed_on(e, "clone_or_copy", to.c_str(), to.size());
+    if (blames_target_) {
+      unio::detail::failed_object o;
+      o.append(to.c_str(), to.size(), o.capacity - std::strlen(about_target_));
+      o.append(about_target_);
+      return unio::detail::failed(e, "clone_or_copy", o);
+    }
     return code(e);
   }
   int e = 0;

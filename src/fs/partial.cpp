@@ -2,6 +2,7 @@
 
 #include "fs/metadata.hpp"
 #include "fs/reduce_in.hpp"
+#include "fs/within.hpp"
 #include "sys/ofd_lock.hpp"
 
 #include <sys/uio.h>
@@ -112,6 +113,8 @@ int partial::find(int source, bool resume) noexcept {
   int e = attributes_of(folder_, name_, a);
   was_there_ = e == 0;
   if (was_there_ && resume && found.is_of(mine)) return 0;
+  if (was_there_)
+    if (int const inside = holds(folder_, name_, source); inside != 0) return inside;
   // An empty one has nothing to be continued.
   if (was_there_) was_there_ = sys::unlinkat(folder_, name_, AT_REMOVEDIR) != 0;
   if (was_there_) {

@@ -724,14 +724,38 @@ TEST_F(copy_, move_replaces_a_tree_if_asked) {
   }
 }
 
-TEST_F(copy_, move_of_a_tree_in_place_of_what_it_is_in_keeps_all_of_it) {
-  test::make_bushy(a, 1, 1, 2);
-  ASSERT_TRUE(clone_or_copy({}, a + "/dir0", {}, b));
-  auto const r = unio::fs::move({}, a + "/dir0", {}, a, {.replace = true});
-  ASSERT_TRUE(r) << r.error().message();
-  EXPECT_TRUE(r->is_in_place && r->failures.empty()) << r->failures[0].why.message();
+TEST_F(copy_, of_a_tree_replaces_nothing_that_it_is_in) {
+  test::make_bushy(a, 1, 1, 3);
+  ASSERT_TRUE(copy());
+  ::symlink("a/dir0", (directory / "l").c_str());
+  for (std::string const& from : {a + "/dir0", a + "/dir0/dir0", directory / "l/dir0"}) {
+    EXPECT_EQ(clone_or_copy({}, from, {}, a, {.replace = true}).error(), std::errc::invalid_argument) << from;
+    EXPECT_EQ(unio::fs::move({}, from, {}, a, {.replace = true}).error(), std::errc::invalid_argument)
+        << from;
+  }
   EXPECT_EQ(compared(a, b), "");
-  EXPECT_EQ(names(), "a b ");
+  EXPECT_EQ(names(), "a b l ");
+}
+
+// ".." does not lead from the mount to the rest of the tree.
+TEST_F(copy_, of_a_tree_seen_through_a_mount_replaces_nothing_that_it_is_in) {
+  test::make_bushy(a, 1, 1, 3);
+  ASSERT_TRUE(copy());
+  std::string const m = directory / "m";
+  ::mkdir(m.c_str(), 0755);
+  if (::mount((a + "/dir0").c_str(), m.c_str(), nullptr, MS_BIND, nullptr) != 0)
+    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+  std::string refused;
+  for (std::string const& from : {m, m + "/dir0"})
+    refused += clone_or_copy({}, from, {}, a, {.replace = true}).error().code().message() + "; ";
+  refused += unio::fs::move({}, m + "/dir0", {}, a, {.replace = true}).error().code().message();
+  test::make_bushy(directory / "c", 1, 1, 1);
+  auto const other = clone_or_copy({}, m + "/dir0", {}, directory / "c", {.replace = true});
+  ::umount(m.c_str());
+  EXPECT_EQ(refused, "Invalid argument; Invalid argument; Invalid argument");
+  EXPECT_TRUE(other && other->is_in_place);
+  EXPECT_EQ(compared(a, b), "");
+  EXPECT_EQ(names(), "a b c m ");
 }
 
 TEST_F(copy_, move_removes_nothing_that_has_taken_the_place_of_its_source) {
@@ -1152,6 +1176,15 @@ TEST_F(resumed, begins_anew_after_a_copy_of_another_source) {
   EXPECT_EQ(r->unchanged, 0u);
   EXPECT_EQ(compared(c, b), "");
   EXPECT_EQ(names(), "a b c ");
+}
+
+TEST_F(resumed, does_not_remove_what_it_is_to_copy) {
+  make(a);
+  interrupt(a);
+  for (auto const* from : {".b.unio-copy", ".b.unio-copy/dir0"})
+    EXPECT_EQ(resume(directory / from).error(), std::errc::invalid_argument) << from;
+  EXPECT_EQ(compared(a, directory / ".b.unio-copy", {{}, difference::contents}), "");
+  EXPECT_EQ(names(), ".b.unio-copy .b.unio-copy-of a ");
 }
 
 TEST_F(resumed, refuses_what_nothing_says_the_source_of) {

@@ -84,17 +84,18 @@ struct copy_report {
 ///
 /// Returns       what was done; what could not be copied
 /// Errors        EINVAL for a path that ends in "." or ".." or that is the root directory, for a directory to
-///               be copied into itself, for two names of one file; EEXIST if there is something at `to`,
-///               unless `replace` (then EISDIR or ENOTDIR if one is a directory, and the other is none);
-///               EBUSY while another copy of a tree to this place is under way; EALREADY if one has been
-///               killed (see `resume`); ESTALE to `resume` what nothing says the source of; EPERM if
-///               .NAME.unio-copy-of is another user's, or has several names; EACCES if the target's
-///               directory may not be read, which `durable` needs; as openat(2) for both. Nothing was
-///               changed then
+///               be copied into itself or to replace one that it is in, by whatever paths and mounts, for two
+///               names of one file; EEXIST if there is something at `to`, unless `replace` (then EISDIR or
+///               ENOTDIR if one is a directory, and the other is none); EBUSY while another copy of a tree
+///               to this place is under way; EALREADY if one has been killed (see `resume`); ESTALE to
+///               `resume` what nothing says the source of; EPERM if .NAME.unio-copy-of is another user's, or
+///               has several names; EACCES if the target's directory may not be read, which `durable` needs;
+///               as openat(2) for both. Nothing was changed then
 /// Waiting       for the disk. `d` and a stop are looked at for each name and each 64 MiB
 /// Cancellation  leaves what was at `to` before; see `left_as`
 /// Cost          twelve system calls for a small file. `verify` waits for the disk once for each file.
-///               Memory for each file with several names
+///               Memory for each file with several names; with `resume` for each name. To replace a tree that
+///               is seen through another mount of the source's filesystem it is searched for the source
 /// Source        A-04; FICLONERANGE, copy_file_range(2)
 [[nodiscard]] UNIO_API result<copy_report> clone_or_copy(path_handle const& from_base, path_view from,
                                                          path_handle const& to_base, path_view to,
