@@ -94,6 +94,11 @@ template <class T> class inode_table {
     }
     return &s.value;
   }
+  /// The value of `id`, or null.
+  T* find(inode_id id) noexcept {
+    slot* const s = count_ != 0 ? &at(id) : nullptr;
+    return s != nullptr && s->used ? &s->value : nullptr;
+  }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
 
  private:

@@ -51,6 +51,8 @@ class tree_copier final : public crew {
                     bool& is_linked) noexcept;
   bool is_whole(int out, char const* name, attributes const& a) const noexcept;
   int verify_whole(worker& w, node& n, int from, int out, char const* name, attributes const& a) noexcept;
+  bool is_claimed(int out, char const* name, attributes& a) noexcept;
+  int claim(int out, char const* name) noexcept;
   int clear(int out, char const* name) const noexcept;
   void remove_strangers(worker& w, node& n, int in, int out) noexcept;
   char* keep(char const* name) noexcept;
@@ -71,6 +73,8 @@ class tree_copier final : public crew {
   bool is_continued_;
   std::mutex linked_mutex_;
   inode_table<first_name> linked_;
+  std::mutex claimed_mutex_;
+  inode_table<char> claimed_;
   char* names_ = nullptr;
 };
 
@@ -104,6 +108,23 @@ int tree_copier::verify_whole(worker& w, node& n, int from, int out, char const*
   return e;
 }
 
+// Whether what is at a name is the copy of a name of the source already: of another one, where the two are
+// one (case). It could not be told from what an ended copy has left.
+bool tree_copier::is_claimed(int out, char const* name, attributes& a) noexcept {
+  if (!is_continued_ || attributes_of(out, name, a) != 0) return false;
+  std::lock_guard const lock(claimed_mutex_);
+  return claimed_.find(a.id) != nullptr;
+}
+
+int tree_copier::claim(int out, char const* name) noexcept {
+  attributes a;
+  if (!is_continued_) return 0;
+  if (int const e = attributes_of(out, name, a); e != 0) return e;
+  std::lock_guard const lock(claimed_mutex_);
+  bool added = false;
+  return claimed_.find_or_add(a.id, added) != nullptr ? 0 : -ENOMEM;
+}
+
 // Removes what is in the way of a name.
 int tree_copier::clear(int out, char const* name) const noexcept {
   auto const e = sys::unlinkat(out, name, 0);
@@ -123,6 +144,8 @@ void tree_copier::remove_strangers(worker& w, node& n, int in, int out) noexcept
     for (directory_entry const& entry : all) {
       attributes a;
       if (attributes_of(in, entry.c_str(), a) != -ENOENT) continue;
+      // Its only name, so it is that of the source in another case.
+      if (is_claimed(out, entry.c_str(), a) && (a.links == 1 || S_ISDIR(a.mode))) continue;
       if (int const e = clear(out, entry.c_str()); e != 0 && e != -ENOENT)
         fail(w, n, entry.c_str(), "remove", e, "left by an ended copy, and not in the source");
     }
@@ -152,7 +175,8 @@ std::int64_t tree_copier::link(worker& w, node& n, int out, char const* name, at
       attributes y;
       bool const is_same =
           attributes_of(dir, first->name, x) == 0 && attributes_of(out, name, y) == 0 && x.id == y.id;
-      if (!is_same && clear(out, name) == 0) e = sys::linkat(dir, first->name, out, name, 0);
+      if (!is_same && !is_claimed(out, name, y) && clear(out, name) == 0)
+        e = sys::linkat(dir, first->name, out, name, 0);
       if (is_same) e = 0;
     }
     unuse(*first->in);
@@ -178,6 +202,7 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
     unsigned const mode = has_mode ? a.mode & 0777 : 0600;
     to.reset(open_at(out, name, flags, mode));
     if (to.get() == -EEXIST && is_continued_) {
+      if (attributes b; is_claimed(out, name, b)) return -EEXIST;
       is_there = is_whole(out, name, a) &&
                  (!files_.options.verify || verify_whole(w, n, from.get(), out, name, a) == 0);
       if (is_there) return 0;
@@ -206,6 +231,7 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
     return e;
   }
   if (is_there) {
+    if (e = claim(out, name); e != 0) return e;
     files_.unchanged.fetch_add(1, std::memory_order_relaxed);
     files_.report.bytes.fetch_add(a.size, std::memory_order_relaxed);
     return 0;
@@ -218,6 +244,7 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
                     set_metadata(from.get(), to.get(), -1, nullptr, a, files_.known, has_mode, files_.lost));
     e = close_written(to);
   }
+  if (e == 0) e = claim(out, name);
   if (e == 0) {
     files_.report.entries.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -246,16 +273,21 @@ std::int64_t tree_copier::copy_one(worker& w, node& n, int in, int out,
     lock.lock();
     if (auto const e = link(w, n, out, name, a, first, is_linked); e != 0) return e;
   }
+  if (attributes b; !is_linked && is_claimed(out, name, b)) {
+    if (first != nullptr) first->in = nullptr;
+    return -EEXIST;
+  }
   bool const may_differ = files_.options.verify && S_ISLNK(a.mode);
   if (!is_linked && is_whole(out, name, a) && !(may_differ && same_links(in, name, out, name) != 1)) {
     files_.unchanged.fetch_add(1, std::memory_order_relaxed);
-    return 0;
+    return claim(out, name);
   }
   refusals refused;
   std::int64_t e = is_linked ? 0 : files_.make_special(in, name, out, name, a, refused);
   if (e == -EEXIST && is_continued_ && clear(out, name) == 0)
     e = files_.make_special(in, name, out, name, a, refused);
   report_refusals(w, n, name, refused);
+  if (e == 0 && !is_linked) e = claim(out, name);
   if (e == 0) files_.report.entries.fetch_add(1, std::memory_order_relaxed);
   if (e != 0 && first != nullptr) first->in = nullptr;
   return e;
@@ -268,12 +300,13 @@ int tree_copier::make_directory(worker& w, node& n) noexcept {
   auto e = sys::mkdirat(out, n.name, 0700);
   if (e == -EEXIST && is_continued_) {
     attributes a;
-    e = attributes_of(out, n.name, a);
+    if (!is_claimed(out, n.name, a)) e = attributes_of(out, n.name, a);
     if (e == 0 && !S_ISDIR(a.mode)) {
       e = sys::unlinkat(out, n.name, 0);
       if (e == 0) e = sys::mkdirat(out, n.name, 0700);
     }
   }
+  if (e == 0) e = claim(out, n.name);
   unuse(parent);
   return to_int(e);
 }

@@ -1264,6 +1264,66 @@ TEST_F(resumed, overwrites_nothing_that_has_another_name) {
   EXPECT_EQ(names(), ".b.unio-copy-of a victim ");
 }
 
+// The kernel of a filesystem to which "X" and "x" are one name, except of what is in `where`.
+struct folding_calls : test::failing_calls {
+  folding_calls() {
+    answer<&table::openat>([](int dir, char const* name, int flags, unsigned mode) noexcept {
+      return unio::sys::kernel.openat(dir, folded(dir, name), flags, mode);
+    });
+    answer<&table::mkdirat>([](int dir, char const* name, unsigned mode) noexcept {
+      return unio::sys::kernel.mkdirat(dir, folded(dir, name), mode);
+    });
+    answer<&table::unlinkat>([](int dir, char const* name, int flags) noexcept {
+      return unio::sys::kernel.unlinkat(dir, folded(dir, name), flags);
+    });
+    answer<&table::statx>([](int dir, char const* name, int flags, unsigned mask, struct statx* s) noexcept {
+      return unio::sys::kernel.statx(dir, folded(dir, name), flags, mask, s);
+    });
+    answer<&table::openat2>([](int dir, char const* name, ::open_how const* how, std::size_t n) noexcept {
+      return unio::sys::kernel.openat2(dir, folded(dir, name), how, n);
+    });
+  }
+  static char const* folded(int dir, char const* name) noexcept {
+    struct stat s{};
+    struct stat source{};
+    bool const is_folded = name[0] >= 'A' && name[0] <= 'Z' && name[1] == '\0';
+    bool const is_in_source = ::fstat(dir, &s) == 0 && ::stat(where->c_str(), &source) == 0 &&
+                              s.st_dev == source.st_dev && s.st_ino == source.st_ino;
+    return is_folded && !is_in_source ? lower[name[0] - 'A'] : name;
+  }
+  static constexpr char lower[26][2] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m",
+                                        "n", "o", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z"};
+};
+
+TEST_F(resumed, takes_no_copy_of_another_name_for_its_own_where_case_does_not_matter) {
+  ::mkdir(a.c_str(), 0755);
+  for (auto const* name : {"/X", "/x"}) {
+    test::make_file(a + name, name[1] == 'X' ? "large" : "small");
+    set_time(a + name, 1000000000, 7);
+  }
+  for (auto const* name : {"/D", "/d"}) {
+    ::mkdir((a + name).c_str(), 0755);
+    test::make_file(a + name + "/in" + (name + 1), "text");
+  }
+  where = &a;
+  for (bool const verify : {false, true}) {
+    folding_calls calls;
+    calls.fail<&table::renameat>(EIO);
+    auto const first = clone_or_copy({}, a, {}, b, {.keep_partial = true});
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->missing, 2u);
+    auto const r = resume(a, verify);
+    ASSERT_TRUE(r) << r.error().message();
+    EXPECT_TRUE(r->is_in_place);
+    EXPECT_EQ(r->missing, 2u);
+    for (std::size_t i = 0; i != r->failures.kept(); ++i)
+      EXPECT_EQ(r->failures[i].why, std::errc::file_exists) << r->failures[i].path;
+    EXPECT_TRUE(test::exists(b + "/x"));
+    EXPECT_NE(test::exists(b + "/d/ind"), test::exists(b + "/d/inD"));
+    ASSERT_EQ(::system(("rm -r '" + b + "'").c_str()), 0);
+  }
+}
+
 // ── verifying ────────────────────────────────────────────────────────────────────────────────────────────
 
 TEST_F(copy_, verified_does_not_read_where_there_is_no_storage) {
