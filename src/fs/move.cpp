@@ -55,7 +55,7 @@ result<copy_report> move_until(path_handle const& from_base, path_view from, pat
   if (!can_copy) return code(e);
   o.verify = true;
   o.durable = true;
-  // Once the copy is in place the path may lead to a part of it: if it replaces what the source is in.
+  // Once the copy is in place the path may lead to something else.
   descriptor const folder(open_at(from_dir, a.folder, O_PATH | O_DIRECTORY));
   if (folder.get() < 0) return code(folder.get());
   attributes before{};
@@ -65,7 +65,10 @@ result<copy_report> move_until(path_handle const& from_base, path_view from, pat
   if (!r || !r->is_in_place || r->ended || !r->failures.empty()) return r;
   e = attributes_of(folder.get(), a.name, now);
   if (e == -ENOENT) return r;
-  if (e == 0 && now.id != before.id) e = -ESTALE; // something else, which was not copied
+  bool const is_changed =
+      S_ISREG(now.mode) && (now.size != before.size || now.modified_s != before.modified_s ||
+                            now.modified_ns != before.modified_ns);
+  if (e == 0 && (now.id != before.id || is_changed)) e = -ESTALE; // has something that was not copied
   reduce_options removing;
   removing.threads = o.threads;
   auto const removed = e != 0 ? result<reduce_report>(code(e))

@@ -780,6 +780,25 @@ TEST_F(copy_, move_removes_nothing_that_has_taken_the_place_of_its_source) {
   EXPECT_EQ(directory.read("b"), "old");
 }
 
+TEST_F(copy_, move_removes_no_file_that_was_written_to_since_it_was_copied) {
+  test::make_file(a, "old");
+  where = &a;
+  turn = 0;
+  test::failing_calls calls;
+  calls.fail<&table::renameat>(EXDEV); // as between filesystems
+  calls.answer<&table::utimensat>([](int dir, char const* path, timespec const* times, int flags) noexcept {
+    if (turn++ == 0) std::ofstream(*where, std::ios::app) << " and new";
+    return unio::sys::kernel.utimensat(dir, path, times, flags);
+  });
+  auto const r = unio::fs::move({}, a, {}, b);
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_TRUE(r->is_in_place);
+  ASSERT_EQ(r->failures.count(), 1u);
+  EXPECT_EQ(r->failures[0].why.value(), ESTALE);
+  EXPECT_EQ(directory.read("a"), "old and new");
+  EXPECT_EQ(directory.read("b"), "old");
+}
+
 TEST_F(copy_, of_what_is_in_layers_is_equal_to_it) {
   test::quick_directory const quick; // not on an overlay itself
   for (auto const* name : {"lower", "upper", "work", "merged"}) ::mkdir((quick / name).c_str(), 0755);

@@ -114,7 +114,8 @@ struct copy_report {
 /// and the copy is in place. Of two names of one file `to` is left.
 ///
 /// Returns  as clone_or_copy(); with `entries` 0 if it was a rename. What of the source could not be removed
-///          is among the failures: then both are there. ESTALE: something else has its name, which stays
+///          is among the failures: then both are there. ESTALE: something else has its name, or the file was
+///          written to since, and stays. What others write into a tree while it is copied is removed with it
 /// Errors   as clone_or_copy(), and renameat2(2)
 /// Cost     one system call if it is a rename; otherwise clone_or_copy(), verified and durable, and reduce()
 /// Source   A-05
