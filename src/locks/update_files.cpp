@@ -64,7 +64,8 @@ struct update_files::state {
 
   int read(file& f, std::size_t& size) const noexcept;
   int prepare(file& f, std::span<std::byte const> bytes) const noexcept;
-  int decide(decision const& d) const noexcept;
+  int decide(decision const& d) noexcept;
+  [[nodiscard]] int complete_found(decision const& d) const noexcept;
   int commit(deadline d) noexcept;
 
   path_handle tree;
@@ -155,6 +156,13 @@ bool update_files::state::names_mine(decision const& d) const noexcept {
   }) != 0;
 }
 
+// Its maker may have died before the disk had the decision. After a power loss the disk would have some of the
+// renames without it.
+int update_files::state::complete_found(decision const& d) const noexcept {
+  int const e = sync_folder(root());
+  return e != 0 ? e : complete(root(), d);
+}
+
 // Decisions about other files are left alone: their maker may live.
 int update_files::state::recover(detail::waiting how) noexcept {
   decision d;
@@ -164,7 +172,7 @@ int update_files::state::recover(detail::waiting how) noexcept {
   if (e != 0) return e;
   e = d.load(root()); // another user may have completed it, and one about other files be there now
   if (e == 0 && d.is_there() && names_mine(d)) {
-    e = complete(root(), d);
+    e = complete_found(d);
     has_recovered = true;
   }
   give_turn_back();
@@ -207,10 +215,12 @@ int update_files::state::prepare(file& f, std::span<std::byte const> bytes) cons
   struct stat s;
   if (e == 0 && is_new == 0) {
     e = static_cast<int>(sys::fstat(d.get(), &s));
+    auto const a = e == 0 ? sys::fremovexattr(d.get(), "system.posix_acl_access") : 0; // inherited, see below
+    if (a < 0 && a != -ENODATA && a != -EOPNOTSUPP && a != -ENOSYS) e = static_cast<int>(a);
     bool const is_others = e == 0 && (s.st_uid != old.st_uid || s.st_gid != old.st_gid);
     if (is_others && ::fchown(d.get(), old.st_uid, old.st_gid) != 0) e = -EPERM;
-    if (e == 0)
-      e = static_cast<int>(sys::fchmod(d.get(), old.st_mode & 07777)); // after fchown(2), which clears bits
+    // After fchown(2), which clears bits. With an ACL it would give its users what the group may do.
+    if (e == 0) e = static_cast<int>(sys::fchmod(d.get(), old.st_mode & 07777));
   }
   if (e == 0) e = static_cast<int>(sys::uninterrupted([&] { return sys::fsync(d.get()); }));
   if (e != 0) {
@@ -222,8 +232,9 @@ int update_files::state::prepare(file& f, std::span<std::byte const> bytes) cons
   return 0;
 }
 
-// The replacements are on the disk, and so are their names: writes down that they are decided.
-int update_files::state::decide(decision const& d) const noexcept {
+// The replacements are on the disk, and so are their names: writes down that they are decided. If that fails
+// and cannot be undone, others will find it: then it is `decided`.
+int update_files::state::decide(decision const& d) noexcept {
   int e = d.save(root());
   hooks::step("update.decision_saved");
   if (e == 0) e = static_cast<int>(sys::renameat(root(), next_decision_name, root(), decision_name, 0));
@@ -233,10 +244,8 @@ int update_files::state::decide(decision const& d) const noexcept {
   }
   hooks::step("update.decided");
   e = sync_folder(root());
-  if (e != 0) {
-    (void)remove(root(), decision_name);
-    (void)sync_folder(root());
-  }
+  if (e != 0 && remove(root(), decision_name) != 0) decided = e;
+  if (e != 0 && decided == 0) (void)sync_folder(root());
   hooks::step("update.decision_synced");
   return e;
 }
@@ -266,12 +275,11 @@ int update_files::state::commit(deadline until) noexcept {
   if (e != 0) return e;
   decision others; // their maker has died, since the turn is mine
   e = others.load(root());
-  if (e == 0 && others.is_there()) e = complete(root(), others);
+  if (e == 0 && others.is_there()) e = complete_found(others);
   if (e == 0) e = decide(d);
-  if (e == 0) {
-    for (file& f : files) f.is_prepared = false; // whatever happens now
-    decided = e = complete(root(), d);
-  }
+  if (e == 0) decided = e = complete(root(), d);
+  if (e == 0 || decided != 0)
+    for (file& f : files) f.is_prepared = false; // the decision's
   give_turn_back();
   hooks::step("update.done");
   return e;

@@ -5,6 +5,7 @@
 
 #include "locks/hooks.hpp"
 #include "support/calls.hpp"
+#include "support/child.hpp"
 #include "support/file_size.hpp"
 #include "support/posix.hpp"
 #include "support/process.hpp"
@@ -13,6 +14,8 @@
 
 #include <unio/locks/atomic_append.hpp>
 #include <unio/locks/update_files.hpp>
+
+#include <sys/xattr.h>
 
 #include <random>
 
@@ -146,6 +149,23 @@ TEST_F(update_files_, keeps_permissions_and_makes_what_is_not_there) {
   EXPECT_EQ(s.st_mode & 07777, 04751u);
   EXPECT_EQ(text("sub/c"), "new c");
   EXPECT_EQ(count(), 3);
+}
+
+TEST_F(update_files_, inherits_no_acl_that_the_old_file_does_not_have) {
+  // linux/posix_acl_xattr.h: all rights for one more user.
+  struct {
+    std::uint32_t version = 2;
+    struct {
+      std::uint16_t tag, rights;
+      std::uint32_t id;
+    } entries[5] = {{1, 7, ~0U}, {2, 7, 12345}, {4, 7, ~0U}, {16, 7, ~0U}, {32, 0, ~0U}};
+  } const acl;
+  ASSERT_EQ(::chmod((directory / "tree/a").c_str(), 0640), 0);
+  if (::setxattr((directory / "tree").c_str(), "system.posix_acl_default", &acl, sizeof acl, 0) != 0)
+    GTEST_SKIP() << "no ACLs here: " << std::strerror(errno);
+  ASSERT_FALSE(replace_both());
+  EXPECT_LT(::getxattr((directory / "tree/a").c_str(), "system.posix_acl_access", nullptr, 0), 0);
+  EXPECT_EQ(seen(), 'n');
 }
 
 TEST_F(update_files_, is_alone_with_its_files_or_shares_them) {
@@ -302,6 +322,90 @@ TEST_F(update_files_, leaves_everything_as_it_was_or_decided_whichever_call_fail
     }
     EXPECT_GT(failures, 0) << k.name;
   }
+}
+
+// What is left of an update that was decided as far as this machine knows: its process ends before the disk
+// does.
+void leave_decided(unio::path_handle const& tree, std::span<path_view const> names, atomic_append m) {
+  test::replaced_calls calls;
+  calls->renameat = [](int a, char const* from, int b, char const* to, unsigned flags) noexcept {
+    auto const r = unio::sys::kernel.renameat(a, from, b, to, flags);
+    if (std::string_view(to) == ".unio-update") ::_exit(0);
+    return r;
+  };
+  update_files u = update_files::begin(m, tree, names).value();
+  for (std::size_t i = 0; i != names.size(); ++i) u.replace(i, bytes_of(i == 0 ? "new a" : "new b")).value();
+  (void)u.commit();
+}
+
+TEST_F(update_files_, completes_no_decision_before_the_disk_has_it) {
+  process([this](process::channel&) { return leave_decided(tree, names, mutex()), 1; }).wait();
+  {
+    atomic_append m = mutex();
+    test::replaced_calls calls;
+    calls->fsync = [](int) noexcept -> std::int64_t { return -EIO; };
+    EXPECT_EQ(begin(m).error().value(), EIO);
+    EXPECT_EQ(text("a") + text("sub/b"), "old aold b");
+  }
+  EXPECT_EQ(seen(), 'n');
+  expect_nothing_left();
+}
+
+// Two errors at once: the decision can be neither synced nor removed.
+TEST_F(update_files_, is_decided_if_it_cannot_be_undone) {
+  static bool is_decided;
+  is_decided = false;
+  int const status =
+      process([this](process::channel&) {
+        atomic_append m = mutex();
+        update_files u = begin(m).value();
+        u.replace(0, bytes_of("new a")).value();
+        u.replace(1, bytes_of("new b")).value();
+        test::replaced_calls calls;
+        calls->renameat = [](int a, char const* from, int b, char const* to, unsigned flags) noexcept {
+          is_decided = is_decided || std::string_view(to) == ".unio-update";
+          return unio::sys::kernel.renameat(a, from, b, to, flags);
+        };
+        calls->fsync = [](int fd) noexcept -> std::int64_t {
+          return is_decided ? -EIO : unio::sys::kernel.fsync(fd);
+        };
+        calls->unlinkat = [](int dir, char const* name, int flags) noexcept -> std::int64_t {
+          if (std::string_view(name) == ".unio-update") return -EIO;
+          return unio::sys::kernel.unlinkat(dir, name, flags);
+        };
+        CHILD_EXPECTS(u.commit().error().value() == EIO);
+        calls->pwritev2 = [](int, iovec const*, int, std::int64_t, int) noexcept -> std::int64_t {
+          return -ENOSPC;
+        };
+        CHILD_EXPECTS(u.is_decided() && u.replace(0, bytes_of("newer")).error().value() == EIO);
+        ::_exit(0);
+        return 0;
+      }).wait();
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(seen(), 'n');
+  expect_nothing_left();
+}
+
+// Of a tree that is another user's.
+TEST_F(update_files_, others_read_while_a_decision_is_about_other_files) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs another user";
+  process([this](process::channel&) { return leave_decided(tree, names, mutex()), 1; }).wait();
+  directory.write("tree/c", "c");
+  for (auto const* path : {"", "tree"}) ::chmod((directory / path).c_str(), 0755);
+  for (auto const* path : {"tree", "tree/.unio-update"})
+    ASSERT_EQ(::chown((directory / path).c_str(), 12345, 12345), 0);
+  ASSERT_EQ(::chown((directory / "lock").c_str(), 0, 65534), 0);
+  ASSERT_EQ(::chmod((directory / "lock").c_str(), 0660), 0);
+  EXPECT_EQ(process([this](process::channel&) {
+              CHILD_EXPECTS(::setgid(65534) == 0 && ::setuid(65534) == 0);
+              atomic_append m = mutex();
+              std::array<path_view, 1> const third{"c"};
+              auto u = update_files::begin_shared(m, tree, third);
+              CHILD_EXPECTS(u.has_value());
+              return CHILD_MEETS(u->contents(0).value().size() == 1);
+            }).wait(),
+            0);
+  EXPECT_EQ(seen(), 'n');
 }
 
 TEST_F(update_files_, believes_no_decision_that_is_damaged_or_not_ours) {

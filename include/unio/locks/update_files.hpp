@@ -24,7 +24,9 @@
 //                       seven of them wait for the disk: one for each file, two for each folder, three more
 //
 // A file is a path relative to the tree, without "." and "..", and without links on the way; entity_of(path)
-// is what is locked. The tree's users must all use the same mutex. It makes further files: beside each file
+// is what is locked. The tree's users must all use the same mutex. Only one user updates a tree, who owns it;
+// others may read it by begin_shared(), if its mode and the mutex allow that: EPERM or EACCES for them if an
+// update has to be completed. It makes further files: beside each file
 // .NAME.unio-new (the replacement of NAME), and in the tree .unio-update.lock (locked by a commit),
 // .unio-update (a decision) and .unio-update.new (a decision that is being written).
 
@@ -81,7 +83,8 @@ class UNIO_API update_files {
   [[nodiscard]] std::size_t size() const noexcept;
   /// Whether this begin() or begin_shared() completed an update that had been interrupted.
   [[nodiscard]] bool has_recovered() const noexcept;
-  /// True if commit() has decided and then failed: the next begin() completes it.
+  /// True if commit() has decided and then failed, or failed and could not undo its decision: the next begin()
+  /// completes it.
   [[nodiscard]] bool is_decided() const noexcept;
 
   /// The contents of the file, without what replace() prepared.
