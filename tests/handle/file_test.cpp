@@ -1,6 +1,7 @@
 // file_handle.hpp: how files are opened, cut, zeroed and unlinked.
 
 #include "support/calls.hpp"
+#include "support/child.hpp"
 #include "support/descriptors.hpp"
 #include "support/direct_io.hpp"
 #include "support/drivers.hpp"
@@ -358,6 +359,23 @@ DIRECTORY_TEST(temp_file, described_as_a_close_is_removed_too) {
   {
     unio::async_close const closing(file_handle::temp_file(directory.handle()).value());
   }
+  EXPECT_EQ(directory.count(), 0);
+}
+
+DIRECTORY_TEST(temp_file, stays_when_a_child_of_fork_closes_its_copy) {
+  file_handle a = file_handle::temp_file(directory.handle()).value();
+  file_handle b = file_handle::file(directory.handle(), "b", mode::write, creation::if_needed, caching::all,
+                                    flag::unlink_on_close)
+                      .value();
+  test::expect_in_child([&] {
+    CHILD_EXPECTS(a.close().has_value() && b.close().has_value());
+    {
+      file_handle const own = file_handle::temp_file(directory.handle()).value();
+    }
+    return CHILD_MEETS(directory.count() == 2);
+  });
+  EXPECT_EQ(directory.count(), 2);
+  EXPECT_TRUE(a.close() && b.close());
   EXPECT_EQ(directory.count(), 0);
 }
 
