@@ -184,8 +184,10 @@ DIRECTORY_TEST(mapped_file, clones_as_a_plain_file) {
   EXPECT_EQ(f.handle::clone().value().kind(), unio::handle_kind::file);
 }
 
-TEST(mapped_file, looks_at_a_closed_handle_without_harm) {
-  mapped_file_handle f;
+DIRECTORY_TEST(mapped_file, looks_at_a_closed_handle_without_harm) {
+  directory.write("a", "0123456789");
+  mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
+  ASSERT_TRUE(f.close());
   EXPECT_EQ(view_text(f, 0, 1), "error");
   EXPECT_EQ(f.update_map().error().value(), EBADF);
   EXPECT_EQ(f.length(), 0U);
