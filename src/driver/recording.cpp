@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -38,7 +39,8 @@ bool const records = file_name != nullptr;
 namespace {
 
 constinit recording_file* file = nullptr;
-constinit int descriptor = -1; // stays open: the blocks of a ring are taken when a thread begins
+constinit int descriptor = -1;         // stays open: the blocks of a ring are taken when a thread begins
+constinit struct stat recorded_into{}; // the file: the program may close it, and its number be another one's
 constinit unsigned generation = 0;
 constinit std::array<std::atomic<bool>, recorded_rings> taken{};
 
@@ -68,6 +70,7 @@ int open_file(char const* name) noexcept {
     ::unlink(name);
     return e;
   }
+  if (::fstat(fd, &recorded_into) != 0) recorded_into = {}; // then no thread gets a ring
   file = static_cast<recording_file*>(p);
   descriptor = fd;
   recording_header& h = file->header;
@@ -125,10 +128,21 @@ class own_ring {
     for (index_ = 0; index_ != recorded_rings; ++index_)
       if (!taken[index_].exchange(true, std::memory_order_acquire)) break;
     if (index_ == recorded_rings) return;
-    // Where there is no room for the blocks a store would raise SIGBUS.
-    auto const at = static_cast<::off_t>(offset_of_ring(index_));
-    if (::posix_fallocate(descriptor, at, sizeof(recording_ring)) != 0) return;
+    if (int const e = take_blocks(index_); e != 0) {
+      taken[index_].store(false, std::memory_order_release);
+      static std::atomic<bool> has_said{false};
+      if (!has_said.exchange(true, std::memory_order_relaxed))
+        std::fprintf(stderr, "unio: UNIO_TRACE: a thread is not recorded: %s\n", std::strerror(e));
+      return;
+    }
     ring_ = &file->rings[index_];
+  }
+  // Where there is no room for the blocks a store would raise SIGBUS. Returns 0 or an errno.
+  static int take_blocks(std::size_t ring) noexcept {
+    struct stat now;
+    if (::fstat(descriptor, &now) != 0) return errno;
+    if (now.st_dev != recorded_into.st_dev || now.st_ino != recorded_into.st_ino) return EBADF;
+    return ::posix_fallocate(descriptor, static_cast<::off_t>(offset_of_ring(ring)), sizeof(recording_ring));
   }
   recording_ring* ring_ = nullptr;
   std::size_t index_ = 0;

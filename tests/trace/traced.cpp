@@ -5,18 +5,24 @@
 //   traced forever   the first, until it is killed
 //   traced fork      10 times, in a child of fork as well
 //   traced abort     ends by abort() while a read waits
+//   traced reused    10 times; then closes what is recorded into, opens the file "foreign" by that number, and
+//                    does the same on another thread
 //   traced daemon    10 times, without its environment and its standard output, which must stay closed
 
 #include <unio/unio.hpp>
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
+#include <string>
 #include <string_view>
+#include <thread>
 
 namespace {
 
@@ -64,6 +70,18 @@ int main(int argc, char** argv) {
     unio::run(talk(std::numeric_limits<long>::max()));
   } else if (what == "abort") {
     unio::run(aborts());
+  } else if (what == "reused") {
+    unio::run(talk(10));
+    std::string const name = std::filesystem::absolute(std::getenv("UNIO_TRACE"));
+    for (int fd = 3; fd != 100; ++fd) {
+      std::error_code none;
+      if (std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), none) != name) continue;
+      int const foreign = ::open("foreign", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+      if (::dup2(foreign, fd) != fd) return 1;
+      std::thread([] { unio::run(talk(10)); }).join();
+      return ::lseek(fd, 0, SEEK_END) == 0 ? 0 : 1;
+    }
+    return 1;
   } else if (what == "daemon") {
     ::clearenv();
     ::close(STDOUT_FILENO);
