@@ -46,7 +46,7 @@ RING = [
     ("a cancel is not repeated after a value", "*", [
         ("driver/uring/completions.hpp", "goes_on(flags) && !engine::has_undelivered(op)) ask", "false) ask")]),
     ("an unknown multishot outlives its cancel", "*", [
-        ("driver/uring/completions.hpp", "is_to_end(op) ? e.process(op, -ECANCELED, 0) :", "")]),
+        ("driver/uring/completions.hpp", "if (is_to_end(op)) return e.process(op, -ECANCELED, 0);\n        bool", "bool")]),
     ("a refused entry stays in the queue", "*", [
         ("driver/uring/client.hpp",
          "kernel_.put_back();\n        move(*op, place::at_hand);\n        without",

@@ -233,6 +233,17 @@ DRIVER_TEST(kernel_accept, survives_connections_that_were_reset_before) {
 }
 
 // Case 31. Addresses of peers are asked of each socket, not taken from memory that a ring shares among many.
+// What its descriptor says is not taken for what the kernel knows.
+DRIVER_TEST(kernel_accept, of_many_from_what_does_not_listen_any_more_changes_nothing_for_others) {
+  bool const before = m.capabilities().multishot_accept;
+  auto [ended, unused] = listener(&m);
+  ASSERT_EQ(::shutdown(ended.native_handle(), SHUT_RDWR), 0);
+  started accept_none{unio::async_accept_many(ended)};
+  ASSERT_TRUE(drive(m, [&] { return accept_none.ended(); }));
+  EXPECT_EQ(accept_none.error.value(), EINVAL);
+  EXPECT_EQ(m.capabilities().multishot_accept, before);
+}
+
 DRIVER_TEST(kernel_accept, of_many_leaves_each_connection_its_own_peer) {
   auto [accepting, port] = listener(&m);
   auto const at = unio::endpoint::ipv4_loopback(port);

@@ -112,9 +112,13 @@ void ring_client<Kernel>::completed(engine& e, io_operation& op, int res, unsign
   if (performed) {
     if (op.is_multishot()) {
       if (res == -EINVAL && multishot_ && !is_multishot_) {
-        // A kernel that knows the operation, but only for one value at a time.
-        multishot_ = false;
-        return is_to_end(op) ? e.process(op, -ECANCELED, 0) : without_ring(e, op);
+        // A kernel that knows the operation, but only for one value at a time; or it is the descriptor's
+        // error, which a call says too.
+        if (is_to_end(op)) return e.process(op, -ECANCELED, 0);
+        bool const has_ended = e.perform_now(op);
+        multishot_ = has_ended && op.outcome_value() == -EINVAL;
+        if (!has_ended) e.await_readiness(op);
+        return;
       }
       is_multishot_ = is_multishot_ || res >= 0;
     }
