@@ -59,6 +59,14 @@ bool is_about(unio::failure const& f, std::string_view path) {
   return whole == object || (object.starts_with("...") && whole.ends_with(object.substr(3)));
 }
 
+// What is wrong with the path, where the library says it behind that: "a (is in the source)".
+std::string what_is_wrong(unio::failure const& f, std::string_view path) {
+  std::string const object = f.object();
+  std::string const before = escaped(path) + " (";
+  bool const says_it = object.starts_with(before) && object.ends_with(')');
+  return says_it ? object.substr(before.size(), object.size() - before.size() - 1) : f.code().message();
+}
+
 // What the user may not set is no failure, but no secret either.
 void tell_losses(std::string const& to, unio::fs::copy_report const& r) {
   if (r.owners_not_kept != 0) say(0, to, fmt::format("the owners of {} were not kept", r.owners_not_kept));
@@ -91,7 +99,7 @@ int copy(options const& o, std::string const& from, std::string const& to,
       return say(1, to, "another copy was killed; --resume continues it");
     if (r.error().code().value() == ESTALE)
       return say(1, to, "nothing says of what .NAME.unio-copy beside it is a copy; remove it");
-    if (r.error() == std::errc::invalid_argument) return say(1, to, "is the source, or in it");
+    if (r.error() == std::errc::invalid_argument) return say(1, to, what_is_wrong(r.error(), to));
     return say(1, is_about(r.error(), to) ? to : from, r.error().code().message());
   }
   std::string const left_as = escaped(r->left_as);
