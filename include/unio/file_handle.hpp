@@ -94,7 +94,8 @@ class UNIO_API file_handle : public io_handle {
   /// A second handle on the same open description, with which it shares the position. No multiplexer is set
   /// on it, and closing it removes no name. Errors: EMFILE; EBADF if it is closed.
   [[nodiscard]] result<file_handle> clone() const noexcept;
-  /// Closes it: caching::safety_barriers first makes it durable, flag::unlink_on_close removes its name.
+  /// Closes it: caching::safety_barriers first makes it durable, flag::unlink_on_close removes its name; not
+  /// in a child of fork, whose copy of the handle that is.
   ///
   /// Errors  the first of: as fsync(2); as unlinkat(2), but for a name that is gone; as close(2). It is
   ///         closed in any case

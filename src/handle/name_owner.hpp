@@ -1,6 +1,6 @@
 // src/handle/name_owner.hpp: whose a name is that goes when its handle is closed.
 //
-// That of the process that opened it: a child of fork has a copy of the handle, and the parent still the file.
+// That of the process that opened it: a child of fork has a copy of the handle, and its parent the file.
 // Noted with the descriptor, as in sys/descriptors.hpp: the last bits of fork_generation().
 
 #pragma once

@@ -156,8 +156,8 @@ bool update_files::state::names_mine(decision const& d) const noexcept {
   }) != 0;
 }
 
-// Its maker may have died before the disk had the decision. After a power loss the disk would have some of the
-// renames without it.
+// Its maker may have died before the disk had the decision. After a power loss the disk would have some of
+// the renames without it.
 int update_files::state::complete_found(decision const& d) const noexcept {
   int const e = sync_folder(root());
   return e != 0 ? e : complete(root(), d);

@@ -5,8 +5,8 @@
 //   traced forever   the first, until it is killed
 //   traced fork      10 times, in a child of fork as well
 //   traced abort     ends by abort() while a read waits
-//   traced reused    10 times; then closes what is recorded into, opens the file "foreign" by that number, and
-//                    does the same on another thread
+//   traced reused    10 times; then closes what is recorded into, opens the file "foreign" by that number,
+//                    and does the same on another thread
 //   traced daemon    10 times, without its environment and its standard output, which must stay closed
 
 #include <unio/unio.hpp>

@@ -83,8 +83,8 @@ class UNIO_API update_files {
   [[nodiscard]] std::size_t size() const noexcept;
   /// Whether this begin() or begin_shared() completed an update that had been interrupted.
   [[nodiscard]] bool has_recovered() const noexcept;
-  /// True if commit() has decided and then failed, or failed and could not undo its decision: the next begin()
-  /// completes it.
+  /// True if commit() has decided and then failed, or could not undo a decision: the next begin() completes
+  /// it.
   [[nodiscard]] bool is_decided() const noexcept;
 
   /// The contents of the file, without what replace() prepared.
