@@ -148,6 +148,8 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   }
   /// Has a thread that may block perform it.
   void to_worker(io_operation& op) noexcept;
+  /// Performs it again after a while: nothing tells when it can go on.
+  void retry_later(io_operation& op) noexcept;
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
   bool before_sleep() noexcept;
   void after_sleep() noexcept;
@@ -230,7 +232,6 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   void worker_returned(io_operation& op, int res) noexcept;
   bool linger_for_workers() noexcept;
   bool linger_now() noexcept;
-  void retry_later(io_operation& op) noexcept;
   void retry_after(io_operation& op, int milliseconds) noexcept;
   void expire_one(io_operation& op, std::int64_t now_ns) noexcept;
   void want_buffers(io_operation& op) noexcept;

@@ -6,6 +6,8 @@
 
 #include <poll.h>
 
+#include <cerrno>
+
 namespace unio::inline v0_1::driver {
 
 constexpr short poll_events(readiness r) noexcept {
@@ -50,6 +52,14 @@ constexpr readiness_set found_in(unsigned events) noexcept {
   if ((events & POLLERR) != 0) is |= readiness_set::error;
   if ((events & POLLHUP) != 0) is |= readiness_set::hang_up;
   return is;
+}
+
+/// Whether what a ring's POLL_ADD says is news of these events. It also tells that the peer has ended its
+/// direction, at once and each time (IO_POLL_UNMASK in io_uring/poll.c), and refuses what nothing is ever
+/// announced of (EINVAL).
+constexpr bool is_news(int res, unsigned events) noexcept {
+  if (res <= 0) return res != -EINVAL;
+  return (static_cast<unsigned>(res) & (events | POLLERR | POLLHUP | POLLNVAL)) != 0;
 }
 
 /// What such events wait for.

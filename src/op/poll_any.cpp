@@ -228,6 +228,7 @@ struct detail::poll_access {
   }
 
   static outcome complete(poll_entry& e, int res) noexcept {
+    if (!driver::is_news(res, driver::ring_poll_events(e.wanted_))) return outcome::again;
     if (res > 0) e.found_ |= driver::found_in(static_cast<unsigned>(res));
     return op::decode(e, res);
   }

@@ -285,7 +285,7 @@ void simulated_kernel::perform(entry& e) noexcept {
   if (e.op != nullptr) return perform_operation(e, *e.op);
   if (!is_doorbell(e)) {
     bool const says_so = is_ready(e) || (world_.options.spurious_wakeups && world_.random.one_in(32));
-    if (says_so || e.canceled) complete(e, says_so ? 1 : -ECANCELED, 0);
+    if (says_so || e.canceled) complete(e, says_so ? driver::poll_events(e.polls) : -ECANCELED, 0);
   } else if (std::exchange(rung_, false)) {
     e.ended = ready_.size() >= capacity_ || world_.random.one_in(8);
     done_.push_back({e.user_data, 1, e.ended ? 0 : IORING_CQE_F_MORE, 0});

@@ -127,6 +127,59 @@ DRIVER_TEST(kernel_socket, writes_on_after_the_peer_has_shut_its_side) {
   });
 }
 
+// A ring ends each poll of such a connection at once, whatever it was to wait for.
+DRIVER_TEST(kernel_socket, waits_for_room_without_spinning_when_the_peer_has_shut_its_side) {
+  connection c = local_connection(&m);
+  ASSERT_EQ(::shutdown(c.peer.fd(), SHUT_WR), 0);
+  std::size_t const filled = fill(c.socket);
+  std::string const more = pattern(500, filled);
+  unio::const_buffer const pieces[] = {std::string_view(more).substr(0, 200),
+                                       std::string_view(more).substr(200)};
+  started write{unio::async_write(c.socket, unio::const_buffers(pieces))};
+  submit_all(m);
+  std::uint64_t const turns = m.counters().turns;
+  unio::timer_handle timer(100ms, &m);
+  EXPECT_TRUE(timer.wait().has_value());
+  EXPECT_LT(m.counters().turns - turns, 150u);
+  EXPECT_FALSE(write.ended());
+  std::string received;
+  ASSERT_TRUE(drive(m, [&] {
+    received += c.peer.read_some();
+    return write.ended();
+  }));
+  ASSERT_FALSE(write.error);
+  while (received.size() < filled + write.bytes && c.peer.wait()) received += c.peer.read_some();
+  EXPECT_TRUE(received == pattern(filled + write.bytes));
+}
+
+DRIVER_TEST(kernel_socket, is_not_ready_for_what_it_is_not_because_the_peer_has_shut_its_side) {
+  connection c = local_connection(&m);
+  ASSERT_EQ(::shutdown(c.peer.fd(), SHUT_WR), 0);
+  (void)fill(c.socket);
+  for (unio::readiness const what : {unio::readiness::writable, unio::readiness::exceptional})
+    EXPECT_EQ(c.socket.poll(what, 20ms).error(), unio::condition::timed_out);
+  unio::poll_entry each[] = {{c.socket, unio::readiness_set::writable | unio::readiness_set::exceptional}};
+  EXPECT_EQ(unio::poll_any(each, 20ms).error(), unio::condition::timed_out);
+  started poll{unio::async_poll(c.socket, unio::readiness::writable)};
+  submit_all(m);
+  ASSERT_TRUE(drive(m, [&] {
+    (void)c.peer.read_some();
+    return poll.ended();
+  }));
+  EXPECT_FALSE(poll.error);
+}
+
+// Nothing is announced of it: a ring refuses to wait for that, as epoll does.
+DRIVER_TEST(kernel_socket, is_not_all_that_is_waited_for_without_spinning) {
+  auto file = unio::file_handle::file({}, "/dev/null").value();
+  file.set_multiplexer(&m);
+  (void)file.barrier(); // with the first operation on a file a ring prepares itself for more
+  unio::counters const before = m.counters();
+  EXPECT_EQ(file.poll(unio::readiness::exceptional, 50ms).error(), unio::condition::timed_out);
+  EXPECT_EQ(m.counters().worker_jobs, before.worker_jobs);
+  EXPECT_LT(m.counters().turns - before.turns, 150u);
+}
+
 DRIVER_TEST(kernel_socket, reads_the_end_when_its_own_receiving_side_is_shut) {
   pending_read read(m);
   submit_all(m);

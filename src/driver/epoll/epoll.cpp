@@ -76,7 +76,7 @@ class epoll_backend final : public backend {
     // Left over from a number that was closed behind our back while a duplicate lives: it has to report
     // afresh.
     if (r == -EEXIST) r = sys::epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, op.fd(), &event);
-    if (r == -EPERM) return e.to_worker(op); // readiness means nothing for it, as for a regular file
+    if (r == -EPERM) return e.retry_later(op); // nothing is announced of it, as of a regular file
     if (r < 0) return e.process(op, static_cast<int>(r), 0);
     d.registered = true;
     move(op, place::parked);

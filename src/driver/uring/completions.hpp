@@ -133,12 +133,11 @@ void ring_client<Kernel>::completed(engine& e, io_operation& op, int res, unsign
     if (was_to_end && goes_on(flags) && !engine::has_undelivered(op)) ask_to_end(op);
     return;
   }
-  if (res < 0) return e.process(op, res, 0);
-  if (is_to_end(op)) {
-    if (e.perform_now(op)) return;
-    return e.process(op, -ECANCELED, 0);
-  }
-  if (!e.perform_now(op)) e.await_readiness(op);
+  if (res < 0 && res != -EINVAL) return e.process(op, res, 0);
+  bool const is_ready = res > 0 && (static_cast<unsigned>(res) & ring_poll_events(op.links.is.wants)) != 0;
+  if (e.perform_now(op)) return;
+  if (is_to_end(op)) return e.process(op, -ECANCELED, 0);
+  is_ready ? e.await_readiness(op) : e.retry_later(op); // the kernel would say the same again: see is_news()
 }
 
 template <ring_kernel Kernel> void ring_client<Kernel>::without_ring(engine& e, io_operation& op) noexcept {
