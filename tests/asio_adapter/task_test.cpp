@@ -170,6 +170,41 @@ TEST_F(use_task, is_adapted_by_other_tokens) {
   EXPECT_TRUE(done);
 }
 
+TEST_F(use_task, is_redirected) {
+  ends e(context);
+  char c = 0;
+  asio_error_code read = asio::error::fault, waited = asio::error::fault, at_the_end;
+  std::size_t bytes = 0, no_bytes = 1;
+  run([&]() -> unio::task<> {
+    asio::steady_timer timer(context, 1ms);
+    co_await timer.async_wait(asio::redirect_error(unio::use_task, waited));
+    e.b.write_some(asio::buffer("x", 1));
+    bytes = co_await asio::async_read(e.a, asio::buffer(&c, 1), asio::redirect_error(unio::use_task, read));
+    e.b.close();
+    no_bytes =
+        co_await e.a.async_read_some(asio::buffer(&c, 1), asio::redirect_error(unio::use_task, at_the_end));
+  });
+  EXPECT_FALSE(waited);
+  EXPECT_FALSE(read);
+  EXPECT_EQ(bytes, 1u);
+  EXPECT_EQ(at_the_end, asio::error::eof);
+  EXPECT_EQ(no_bytes, 0u);
+}
+
+TEST_F(use_task, is_stopped_where_it_is_redirected) {
+  ends e(context);
+  char c;
+  asio_error_code seen;
+  unio::stop_source stop;
+  asio::post(context, [&] { stop.request_stop(); });
+  run(
+      [&]() -> unio::task<> {
+        (void)co_await e.a.async_read_some(asio::buffer(&c, 1), asio::redirect_error(unio::use_task, seen));
+      },
+      {.stop = stop.get_token()});
+  EXPECT_EQ(seen, asio::error::operation_aborted);
+}
+
 TEST_F(use_task, resumes_on_the_executor_of_the_task) {
   asio::thread_pool other(1);
   asio::steady_timer timer(other, 2ms);

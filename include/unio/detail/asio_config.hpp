@@ -45,6 +45,7 @@
 #include UNIO_ASIO_HEADER(execution_context.hpp)
 #include UNIO_ASIO_HEADER(executor_work_guard.hpp)
 #include UNIO_ASIO_HEADER(post.hpp)
+#include UNIO_ASIO_HEADER(redirect_error.hpp)
 #include UNIO_ASIO_HEADER(system_executor.hpp)
 #if UNIO_ASIO_VERSION >= 103000
 #include UNIO_ASIO_HEADER(associated_immediate_executor.hpp)

@@ -2,6 +2,7 @@
 //
 //   asio_task_executor     the executor of a task of unio's, as Asio's handlers have one
 //   asio_task_awaitable    what use_task makes of an operation
+//   asio_redirected        the initiation of an operation whose error redirect_error() puts elsewhere
 
 #pragma once
 
@@ -243,6 +244,24 @@ template <class Initiation, class... Arguments> class asio_beginning {
   std::tuple<Arguments...> arguments_;
 };
 
+/// See the top of the file.
+template <class Initiation> struct asio_redirected {
+  template <class Handler> struct handler : Handler {
+    handler(Handler&& h, asio_error_code& e) noexcept : Handler(std::move(h)), to(&e) {}
+    template <class... Values> void operator()(asio_error_code const& e, Values&&... values) {
+      *to = e;
+      Handler::operator()(static_cast<Values&&>(values)...);
+    }
+    asio_error_code* to;
+  };
+  template <class Handler, class... Arguments> void operator()(Handler&& h, Arguments&&... arguments) && {
+    std::move(initiation)(handler<std::decay_t<Handler>>(static_cast<Handler&&>(h), *to),
+                          static_cast<Arguments&&>(arguments)...);
+  }
+  Initiation initiation;
+  asio_error_code* to;
+};
+
 } // namespace unio::detail
 
 namespace UNIO_ASIO_NAMESPACE {
@@ -255,6 +274,19 @@ template <class R, class... T> class async_result<unio::UNIO_ASIO_TAG::use_task_
     using begins = unio::detail::asio_beginning<std::decay_t<Initiation>, std::decay_t<Arguments>...>;
     return unio::detail::asio_task_awaitable<begins, std::decay_t<T>...>(
         begins(std::in_place, static_cast<Initiation&&>(initiation), static_cast<Arguments&&>(arguments)...));
+  }
+};
+
+/// The same with redirect_error(use_task, e). An older Asio has one that asks for an awaitable of any operation.
+template <class R, class... T>
+class async_result<redirect_error_t<unio::UNIO_ASIO_TAG::use_task_t>, R(unio::asio_error_code, T...)> {
+ public:
+  template <class Initiation, class Token, class... Arguments>
+  static auto initiate(Initiation&& initiation, Token&& token, Arguments&&... arguments) {
+    using redirected = unio::detail::asio_redirected<std::decay_t<Initiation>>;
+    return async_result<unio::UNIO_ASIO_TAG::use_task_t, R(T...)>::initiate(
+        redirected{static_cast<Initiation&&>(initiation), &token.ec_}, unio::UNIO_ASIO_TAG::use_task,
+        static_cast<Arguments&&>(arguments)...);
   }
 };
 
