@@ -237,6 +237,22 @@ TEST(asio_timer, is_cancelled_by_a_slot) {
   EXPECT_EQ(o.ec, asio::error::operation_aborted);
 }
 
+TEST(asio_timer, counts_no_wait_that_its_slot_cancelled) {
+  unio::asio_context context;
+  unio::asio_timer timer(context, 1h);
+  asio::cancellation_signal signal;
+  outcome first, second;
+  timer.async_wait(asio::bind_cancellation_slot(signal.slot(), first.handler()));
+  timer.async_wait(second.handler());
+  context.poll();
+  signal.emit(asio::cancellation_type::terminal);
+  EXPECT_EQ(timer.cancel_one(), 1u); // the other
+  EXPECT_EQ(timer.cancel(), 0u);
+  context.run();
+  EXPECT_EQ(first.ec, asio::error::operation_aborted);
+  EXPECT_EQ(second.ec, asio::error::operation_aborted);
+}
+
 TEST(asio_timer, may_be_moved_while_something_waits) {
   unio::asio_context context;
   unio::asio_timer timer(context, 5ms);

@@ -99,7 +99,7 @@ inline std::size_t asio_group::cancel(std::size_t at_most) noexcept {
     asio_node& n = *first_;
     unlink(n); // to the end: cancelling may take out others
     append(n);
-    if (std::exchange(n.is_cancelled, true)) continue; // until it has ended
+    if (n.is_cancelled.exchange(true, std::memory_order_relaxed)) continue; // until it has ended
     n.functions->cancel(n);
     ++count;
   }

@@ -44,10 +44,10 @@ class asio_node : public work {
   asio_group* in_group = nullptr; // it is linked there
   asio_node* previous_in_group = nullptr;
   asio_node* next_in_group = nullptr;
-  bool is_locked = false;    // the group is; once it is set it stays
-  bool is_queued = false;    // by the multiplexer, or by a frame
-  bool is_cancelled = false; // by its group
-  bool nests = false;        // may be called inside of another handler: it resumes a coroutine of unio's
+  bool is_locked = false; // the group is; once it is set it stays
+  bool is_queued = false; // by the multiplexer, or by a frame
+  bool nests = false;     // may be called inside of another handler: it resumes a coroutine of unio's
+  std::atomic<bool> is_cancelled{false}; // by its group, or by its slot, on any thread
 
   /// False: it was taken out of its group already, to be dropped.
   [[nodiscard]] inline bool leave_group() noexcept;

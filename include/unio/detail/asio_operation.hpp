@@ -95,7 +95,9 @@ template <class Block, class Handler, class Executor> class asio_handler : publi
     struct cancels {
       asio_node* node;
       void operator()(net::cancellation_type_t type) const noexcept {
-        if (type != net::cancellation_type_t::none) node->functions->cancel(*node);
+        if (type == net::cancellation_type_t::none) return;
+        node->is_cancelled.store(true, std::memory_order_relaxed); // its object counts it no more
+        node->functions->cancel(*node);
       }
     };
     slot.assign(cancels{this});
