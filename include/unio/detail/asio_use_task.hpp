@@ -277,7 +277,7 @@ template <class R, class... T> class async_result<unio::UNIO_ASIO_TAG::use_task_
   }
 };
 
-/// The same with redirect_error(use_task, e). An older Asio has one that asks for an awaitable of any operation.
+/// The same with redirect_error(use_task, e). Of an older Asio it names an awaitable before the operation.
 template <class R, class... T>
 class async_result<redirect_error_t<unio::UNIO_ASIO_TAG::use_task_t>, R(unio::asio_error_code, T...)> {
  public:
