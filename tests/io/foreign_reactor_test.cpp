@@ -540,6 +540,37 @@ TEST_F(foreign_loop, a_close_has_its_effect_though_the_thread_that_runs_it_is_aw
   reactor.remove_before_close(other);
 }
 
+TEST_F(foreign_loop, a_close_has_its_effect_though_no_descriptor_is_left) {
+  pair_of_sockets kept;
+  ASSERT_FALSE(reactor.add(other, kept.fds[0], foreign::readable));
+  for (bool const is_away : {false, true}) {
+    pair_of_sockets s;
+    helper_thread runs;
+    ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+    runs([&] { EXPECT_EQ(reported_now(watch), 0u); });
+    failing_calls calls;
+    calls.fail<&table::epoll_create>(EMFILE, {.times = which_calls::all});
+    auto const close = [&] {
+      reactor.remove_before_close(watch);
+      s.close_first();
+    };
+    if (is_away) { // in a handler, for all that anyone knows
+      close();
+      runs([&] { EXPECT_EQ(reported_now(other), 0u); });
+    }
+    std::thread closes([&] {
+      std::this_thread::sleep_for(20ms); // while it waits
+      if (!is_away) close();
+      EXPECT_TRUE(has_ended(s.fds[1], 1000));
+      kept.send();
+    });
+    runs([&] { EXPECT_NE(reported(other) & foreign::readable, 0u); });
+    closes.join();
+    kept.receive();
+  }
+  reactor.remove_before_close(other);
+}
+
 TEST_F(foreign_loop, closes_by_another_thread_lose_nothing_of_what_is_watched) {
   constexpr int rounds = 200;
   pair_of_sockets kept;

@@ -139,8 +139,8 @@ void foreign_reactor::state::call_runner(std::unique_lock<foreign_lock>& guard) 
   is_called.store(true, std::memory_order_seq_cst);
   while (is_called.load(std::memory_order_relaxed)) {
     if (sleeper.runner.load(std::memory_order_seq_cst) == foreign_sleeper::away) {
-      (void)open(foreign_use::by_several);
-      is_called.store(false, std::memory_order_seq_cst);
+      // Where no descriptor is left for another driver, the thread that runs this one answers, when it is back.
+      if (!open(foreign_use::by_several)) is_called.store(false, std::memory_order_seq_cst);
       return;
     }
     guard.unlock();
@@ -174,7 +174,7 @@ bool foreign_reactor::state::other_runner(void const* thread) noexcept {
 
 void foreign_reactor::state::answer_call() noexcept {
   std::scoped_lock const guard(lock);
-  if (is_called.exchange(false, std::memory_order_relaxed)) (void)open(foreign_use::by_several);
+  if (is_called.exchange(false, std::memory_order_relaxed) && open(foreign_use::by_several)) driver->drop();
 }
 
 void foreign_reactor::state::report_again() noexcept {

@@ -152,6 +152,9 @@ class foreign_uring final : public foreign_driver {
     return true;
   }
   bool has_left() noexcept override { return requests_.kernel.has_ended(); }
+  void drop() noexcept override {
+    if (!requests_.is_of_another()) (void)requests_.drop_all();
+  }
   [[nodiscard]] bool is_ring() const noexcept override { return true; }
   [[nodiscard]] char const* name() const noexcept override { return "io_uring"; }
 
