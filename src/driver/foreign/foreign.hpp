@@ -139,8 +139,8 @@ class foreign_driver {
   /// nothing of it keeps a descriptor open. False: not before has_left().
   virtual bool leave() noexcept { return true; }
   virtual bool has_left() noexcept { return true; }
-  /// By the thread that runs it: the kernel drops what it has of it, and is asked again with the next wait() for
-  /// what is not removed or cancelled.
+  /// By the thread that runs it: the kernel drops what it has of it, and is asked again with the next wait()
+  /// for what is not removed or cancelled.
   virtual void drop() noexcept {}
   /// Whether only another thread, which runs it, can take back what the kernel has of it. No wait() but that
   /// thread's works.

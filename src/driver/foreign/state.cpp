@@ -139,7 +139,7 @@ void foreign_reactor::state::call_runner(std::unique_lock<foreign_lock>& guard) 
   is_called.store(true, std::memory_order_seq_cst);
   while (is_called.load(std::memory_order_relaxed)) {
     if (sleeper.runner.load(std::memory_order_seq_cst) == foreign_sleeper::away) {
-      // Where no descriptor is left for another driver, the thread that runs this one answers, when it is back.
+      // Without a descriptor for another driver the thread that runs this one answers, when it is back.
       if (!open(foreign_use::by_several)) is_called.store(false, std::memory_order_seq_cst);
       return;
     }

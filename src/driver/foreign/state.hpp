@@ -15,7 +15,7 @@
 //     runner == away: changes, is_called = false      is_called: takes the lock; if it still is: changes
 //     otherwise wakes it, and looks again             … waits, collects; is_called: likewise; runner = away
 //
-// Without a descriptor for the change that thread drops what its ring has instead, and asks for the rest again.
+// Without a descriptor for the change that thread drops what its ring has, and asks for the rest again.
 
 #pragma once
 
