@@ -248,6 +248,50 @@ TEST_P(of, what_is_taken_back_does_not_run) {
   }
 }
 
+// By executor().post(), which is not post().
+TEST_P(of, what_waits_is_taken_back_by_a_thread_that_is_none_of_its) {
+  std::atomic<int> ran = 0, dropped = 0, busy = 0, posted = 0, go_on = 0;
+  std::vector<counting_work> items(8);
+  for (auto& w : items) w.ran = &ran, w.dropped = &dropped;
+  auto const post_half = [&](std::size_t first) {
+    for (std::size_t i = first; i < items.size(); i += 2) pool_.executor().post(items[i]);
+  };
+  for (int i = 0; i != GetParam(); ++i)
+    pool_.post([&, i] {
+      busy.fetch_add(1, std::memory_order_release);
+      until(busy, GetParam());
+      if (i == 0) post_half(0);
+      posted.fetch_add(1, std::memory_order_release);
+      until(go_on, 1);
+    });
+  until(posted, GetParam());
+  post_half(1);
+  for (auto& w : items) EXPECT_TRUE(pool_.executor().withdraw(w));
+  go_on = 1;
+  pool_.join();
+  EXPECT_EQ(ran, 0);
+  EXPECT_EQ(dropped, 0);
+}
+
+// It need not look again and again at what waits for the pool's only thread.
+TEST(thread_pool, of_one_thread_is_helped_by_one_that_makes_a_blocking_call) {
+  watchdog const w;
+  thread_pool pool(1);
+  std::atomic<int> ran = 0, busy = 0, go_on = 0;
+  pool.post([&] {
+    pool.post([&] { ran.fetch_add(1); });
+    busy.fetch_add(1, std::memory_order_release);
+    until(go_on, 1);
+  });
+  until(busy, 1);
+  unio::timer_handle t(20ms, &pool.multiplexer());
+  EXPECT_TRUE(t.wait().has_value());
+  EXPECT_LT(pool.multiplexer().counters().turns, 1000U);
+  EXPECT_EQ(ran, 1);
+  go_on = 1;
+  pool.join();
+}
+
 // ---- the end ----------------------------------------------------------------------------------------------
 
 TEST_P(of, join_waits_for_what_is_queued_running_and_in_flight) {

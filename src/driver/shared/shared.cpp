@@ -5,9 +5,6 @@
 // (unclaimed.hpp): a thread that runs it takes them, or the next that does. What is shared is these, posted
 // work, and the count of what is pending, so that run() knows when there is nothing left to wait for
 // (crew.hpp).
-//
-// With one thread (a pool of one) the engine's own queue serves: posting from its thread is then a plain
-// store.
 
 #include "driver/shared.hpp"
 
@@ -53,7 +50,6 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   using io_multiplexer::post;
   using io_multiplexer::spawn;
   void post(work& w) noexcept override {
-    if (engine* const e = only_engine(); e != nullptr) return e->post(w);
     slot* const mine = find_mine();
     bring(w, mine != nullptr ? *mine : everybodys(), mine != nullptr, &slot::push);
   }
@@ -65,13 +61,11 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   void spawn(work& w) noexcept override {
     slot* const mine = find_mine();
     if (mine != nullptr && (threads() == 1 || mine->own_engine()->in_flight() == 0)) return fork(w);
-    if (engine* const e = only_engine(); e != nullptr) return e->post(w);
     bring(w, new_ones(), mine != nullptr, &slot::push, &crew::call_for_new);
   }
 
   bool withdraw(work& w) noexcept override {
     if (inherited_by_fork()) return true; // it will not run
-    if (engine* const e = only_engine(); e != nullptr && e->withdraw(w)) return true;
     return crew::withdraw(w);
   }
 
@@ -228,13 +222,6 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     operation_queue only(queue_name::none);
     only.push(op);
     end_unclaimed(only, why);
-  }
-
-  /// Of a pool of one thread.
-  engine* only_engine() const noexcept {
-    if (threads() != 1) return nullptr;
-    slot const* const s = slots().first();
-    return s != nullptr ? s->others_engine() : nullptr;
   }
 
   /// Makes an operation that is unclaimed the calling thread's. False: it is not unclaimed.

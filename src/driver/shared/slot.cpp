@@ -36,7 +36,7 @@ int slot::run_shared(int max_items) noexcept {
   int const of_new = has_work() ? half(max_items, now >> 1) : max_items;
   int n =
       all.new_.has_work() || leaves_until_ != deadline::forever ? run_new(std::min(of_new, turn_budget)) : 0;
-  if (n == max_items || (!has_work() && (n != 0 || all.threads_ == 1 || !all.fetch(*this)))) return n;
+  if (n == max_items || (!has_work() && (n != 0 || !all.fetch(*this)))) return n;
   n += run_posted(has_forked() ? half(max_items - n, now) : max_items - n);
   return has_forked() ? n + run_forked(std::min(max_items - n, turn_budget)) : n;
 }
