@@ -60,15 +60,15 @@ UNIO_OPERATION(receive_from, detail::with<detail::message_state<256>>::yields<de
 UNIO_OPERATION(send_to, detail::with<detail::message_state<128>>::yields<detail::moved<const_buffers>>,
                (datagram_handle&, h), (send_description const&, how), (const_buffers, bytes))
 
-/// Receives as many datagrams as there are, at least one, at most as many as the batch has elements.
+/// Receives as many datagrams as there are, at least one, at most 32 and as many as the batch has elements.
 ///
 /// Effects       fills `room`, `size` and `info` of the elements from the first on
 /// Returns       how many elements were filled; bytes_transferred() is the sum of their sizes. 0 at once for
 ///               an empty batch
-/// Errors        as async_receive_from, if there was nothing before it
+/// Errors        as async_receive_from; with datagrams before it, the next operation's
 /// Buffers       the batch and its rooms are the caller's and must live until it has finished
 /// Cancellation  datagrams that arrived first are returned
-/// Cost          no allocation; one system call for each 32 datagrams
+/// Cost          no allocation; one system call
 /// Runs as       recvmmsg(2), never with its own timeout, on readiness
 /// Source        recvmmsg(2)
 UNIO_OPERATION(receive_batch, detail::with<detail::datagram_state>::yields<detail::counted>,

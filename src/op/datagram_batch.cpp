@@ -56,21 +56,14 @@ readiness wants_to_receive(io_operation const& op) noexcept {
 int receive(io_operation& op, attempt) noexcept {
   auto& s = op::state<async_receive_batch>(op);
   s.errors_wait = false;
-  std::size_t done = 0;
-  for (std::span<received_datagram> rest = op::as<async_receive_batch>(op).batch(); !rest.empty();) {
-    int const n = receive_some(op.fd(), s.family, rest);
-    if (n < 0 && done == 0) {
-      if (n == -EAGAIN) s.errors_wait = op::queued_errors_end_waits(op.fd());
-      return n;
-    }
-    if (n <= 0) break;
-    auto const received = static_cast<std::size_t>(n);
-    for (received_datagram const& d : rest.first(received)) op::value<async_receive_batch>(op) += d.size;
-    done += received;
-    if (received < std::min(rest.size(), per_call)) break;
-    rest = rest.subspan(received);
-  }
-  return static_cast<int>(done);
+  std::span<received_datagram> const batch = op::as<async_receive_batch>(op).batch();
+  if (batch.empty()) return 0;
+  // One call: the kernel reports what an earlier datagram met once, and a second call that met it could not
+  // say so, having received what came before.
+  int const n = receive_some(op.fd(), s.family, batch);
+  if (n == -EAGAIN) s.errors_wait = op::queued_errors_end_waits(op.fd());
+  for (int i = 0; i < n; ++i) op::value<async_receive_batch>(op) += batch[static_cast<std::size_t>(i)].size;
+  return n;
 }
 
 // ---- sending ---------------------------------------------------------------------------------------------

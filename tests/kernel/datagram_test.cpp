@@ -434,6 +434,32 @@ DRIVER_TEST(kernel_datagram, of_a_batch_learn_what_an_earlier_one_met) {
   }
 }
 
+// The kernel tells of it once: to the call that gets nothing else.
+DRIVER_TEST(kernel_datagram, of_a_large_batch_loses_no_error_that_comes_in_the_middle) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
+    datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, own);
+    datagram_handle client = datagram_handle::connected_to(server.local_endpoint().value()).value();
+    client.set_multiplexer(own);
+    for (int i = 0; i < 32; ++i)
+      ASSERT_TRUE(server.send_to({.to = client.local_endpoint().value()}, unio::const_buffer("x", 1)));
+    ASSERT_TRUE(server.close());
+    failing_calls calls;
+    calls.answer<&table::recvmmsg>([](int fd, mmsghdr* all, unsigned n, int flags) noexcept {
+      std::int64_t const r = unio::sys::kernel.recvmmsg(fd, all, n, flags);
+      if (r == 32) { // the peer is gone
+        pollfd p{.fd = fd, .events = 0, .revents = 0};
+        if (::send(fd, "x", 1, MSG_NOSIGNAL) == 1) (void)::poll(&p, 1, 10'000);
+      }
+      return r;
+    });
+    std::array<char, 40> memory{};
+    std::array<unio::received_datagram, 40> in;
+    for (std::size_t i = 0; i < in.size(); ++i) in[i].room = unio::mutable_buffer(&memory[i], 1);
+    EXPECT_EQ(client.receive_batch(in, 10s).value(), 32U);
+    EXPECT_EQ(client.receive_batch(in, 10s).error(), std::errc::connection_refused);
+  }
+}
+
 DRIVER_TEST(kernel_datagram, while_it_waits_learns_of_an_error_at_once) {
   datagram_handle client = datagram_handle::connected_to(nobody()).value();
   client.set_multiplexer(&m);
