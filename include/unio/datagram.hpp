@@ -51,7 +51,9 @@ struct send_description {
   /// If it is not 0, the bytes are sent as datagrams of this many bytes each, the last of which may be
   /// shorter. The kernel cuts them (GSO) where it can.
   std::uint16_t segment = 0;
-  unio::ecn ecn = unio::ecn::not_capable; ///< not set where the socket refuses it
+  /// Not set where the socket refuses it. The rest of option::traffic_class stays as it is, if it was set by
+  /// unio, or before the socket was adopted.
+  unio::ecn ecn = unio::ecn::not_capable;
 };
 
 /// The datagrams in a buffer that joins several: a range of const_buffer.

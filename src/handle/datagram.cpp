@@ -136,6 +136,7 @@ result<datagram_handle> datagram_handle::adopt(int fd) noexcept {
   if (adopted < 0) return detail::failed(adopted, "adopt", fd);
   datagram_handle made(adopted, family);
   if (family == address_family::unix_path) return made;
+  sys::note_waited(adopted, sys::traffic_class_bit, true);
   result<int> const queues = family == address_family::ipv4 ? int_option(adopted, IPPROTO_IP, IP_RECVERR)
                                                             : int_option(adopted, IPPROTO_IPV6, IPV6_RECVERR);
   if (queues && *queues != 0) sys::note_waited(adopted, sys::queues_errors_bit, true);

@@ -220,7 +220,10 @@ result<void> set_option(handle& h, socket_option<bool> o, bool on, std::string* 
 }
 result<void> set_option(handle& h, socket_option<int> o, int value, std::string* why) {
   row const& r = row_of(o.id);
-  return set_ended(r, set_number(h.native_handle(), r, value), why, [&] { return std::to_string(value); });
+  std::int64_t const e = set_number(h.native_handle(), r, value);
+  if (e >= 0 && o.id == option_id::traffic_class)
+    sys::note_waited(h.native_handle(), sys::traffic_class_bit, true);
+  return set_ended(r, e, why, [&] { return std::to_string(value); });
 }
 result<void> set_option(handle& h, socket_option<microseconds> o, microseconds time, std::string* why) {
   row const& r = row_of(o.id);
@@ -280,6 +283,8 @@ result<path_mtu_discovery> get_option(handle const& h, socket_fact<path_mtu_disc
 }
 
 result<void> set_raw_option(handle& h, int level, int name, std::span<std::byte const> value) noexcept {
+  if ((level == IPPROTO_IP && name == IP_TOS) || (level == IPPROTO_IPV6 && name == IPV6_TCLASS))
+    sys::note_waited(h.native_handle(), sys::traffic_class_bit, true);
   return done(
       sys::setsockopt(h.native_handle(), level, name, value.data(), static_cast<unsigned>(value.size())),
       "set_raw_option", h.native_handle());

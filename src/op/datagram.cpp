@@ -19,6 +19,7 @@
 
 #include "op/datagram.hpp"
 
+#include "handle/sockets.hpp"
 #include "op/control_messages.hpp"
 
 #include <netinet/in.h>
@@ -149,6 +150,13 @@ void put_source(control_writer& w, send_description const& how, address_family f
   w.put(IPPROTO_IPV6, IPV6_PKTINFO, p);
 }
 
+// The mark and the rest of the traffic class are one value, which the control message sets for this datagram.
+int rest_of_class(int fd, int level, int name) noexcept {
+  if (!sys::last_waited(fd, sys::traffic_class_bit)) return 0;
+  result<int> const whole = detail::sockets::int_option(fd, level, name);
+  return whole && *whole > 0 ? *whole & ~int{ecn_bits} : 0;
+}
+
 } // namespace
 
 std::size_t longest_send(send_description const& how, std::size_t bytes) noexcept {
@@ -160,7 +168,7 @@ std::size_t longest_send(send_description const& how, std::size_t bytes) noexcep
   return how.segment * std::min(fitting, datagram_handle::max_segments);
 }
 
-void put_description(msghdr& m, send_description const& how, address_family family, bool with_segment,
+void put_description(msghdr& m, int fd, send_description const& how, address_family family, bool with_segment,
                      bool with_ecn, std::span<std::byte> memory) noexcept {
   if (is_set(how.to)) {
     m.msg_name = const_cast<void*>(how.to.data());
@@ -173,12 +181,9 @@ void put_description(msghdr& m, send_description const& how, address_family fami
   address_family const wire = is_set(how.to) ? family_on_the_wire(how.to) : family;
   control_writer w(memory);
   if (marked) {
-    int const mark = static_cast<int>(how.ecn);
-    if (wire == address_family::ipv4) {
-      w.put(IPPROTO_IP, IP_TOS, mark);
-    } else {
-      w.put(IPPROTO_IPV6, IPV6_TCLASS, mark);
-    }
+    int const level = wire == address_family::ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+    int const name = wire == address_family::ipv4 ? IP_TOS : IPV6_TCLASS;
+    w.put(level, name, static_cast<int>(how.ecn) | rest_of_class(fd, level, name));
   }
   if (has_source) put_source(w, how, wire);
   if (with_segment) w.put(SOL_UDP, UDP_SEGMENT, how.segment);
@@ -289,7 +294,7 @@ class sending {
       m.msg_iovlen = slice(bytes_, from, n, vectors);
       if (m.msg_iovlen == 0 && n != 0) return -EINVAL;
     }
-    put_description(m, how_, family_, with_segment, with_ecn, control);
+    put_description(m, fd_, how_, family_, with_segment, with_ecn, control);
     return apart_from_queued_errors(fd_, 1,
                                     [&] { return sys::sendmsg(fd_, &m, MSG_NOSIGNAL | MSG_DONTWAIT); });
   }

@@ -118,8 +118,8 @@ std::size_t longest_send(send_description const& how, std::size_t bytes) noexcep
 inline bool is_segmented(send_description const& how, address_family family, std::size_t bytes) noexcept {
   return how.segment != 0 && bytes > how.segment && family != address_family::unix_path;
 }
-/// The control messages and the destination of a send. `memory` holds at least 128 bytes.
-void put_description(msghdr& m, send_description const& how, address_family family, bool with_segment,
+/// The control messages and the destination of a send on `fd`. `memory` holds at least 128 bytes.
+void put_description(msghdr& m, int fd, send_description const& how, address_family family, bool with_segment,
                      bool with_ecn, std::span<std::byte> memory) noexcept;
 
 /// Whether there is an address. To ask for its family costs a call.

@@ -129,7 +129,7 @@ class batch_sending {
       msghdr& m = messages[i].msg_hdr;
       (void)op::put_buffers(m, some[i].bytes, std::span(&places[i].bytes, 1));
       bool const segmented = op::is_segmented(some[i].how, family_, some[i].bytes.bytes());
-      op::put_description(m, some[i].how, family_, segmented, with_ecn, places[i].control);
+      op::put_description(m, fd_, some[i].how, family_, segmented, with_ecn, places[i].control);
     }
     int const n = op::uninterrupted([&] {
       return sys::sendmmsg(fd_, messages.data(), static_cast<unsigned>(some.size()),

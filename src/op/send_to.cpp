@@ -35,7 +35,7 @@ bool fill(io_operation& op) noexcept {
   msghdr& m = op::new_header(s.memory);
   if (!op::put_buffers(m, bytes, op::own_vectors(s.memory))) return false;
   bool const with_ecn = how.ecn != ecn::not_capable && !sys::last_waited(op.fd(), sys::refuses_ecn_bit);
-  op::put_description(m, how, s.family, segmented, with_ecn, s.memory.control);
+  op::put_description(m, op.fd(), how, s.family, segmented, with_ecn, s.memory.control);
   return true;
 }
 

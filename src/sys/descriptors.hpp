@@ -99,15 +99,17 @@ inline void note_file_flags(int fd, std::int64_t flags) noexcept {
 }
 
 /// What was learnt of a datagram socket: that it cannot cut a send into segments, that it refuses to mark
-/// congestion, and that it queues the errors of what it has sent. Noted and cleared likewise.
+/// congestion, that it queues the errors of what it has sent, and that it may have a traffic class, which a
+/// mark of congestion would replace. Noted and cleared likewise.
 inline constexpr std::uint32_t sends_singly_bit = 1U << 29;
 inline constexpr std::uint32_t refuses_ecn_bit = 1U << 28;
 inline constexpr std::uint32_t queues_errors_bit = 1U << 27;
+inline constexpr std::uint32_t traffic_class_bit = 1U << 24;
 
 /// `copy` is a duplicate of `original`.
 inline void note_duplicate(int copy, int original) noexcept {
-  for (std::uint32_t const bit :
-       {direct_bit, nonblocking_bit, appending_bit, sends_singly_bit, refuses_ecn_bit, queues_errors_bit})
+  for (std::uint32_t const bit : {direct_bit, nonblocking_bit, appending_bit, sends_singly_bit,
+                                  refuses_ecn_bit, queues_errors_bit, traffic_class_bit})
     if (last_waited(original, bit)) note_waited(copy, bit, true);
 }
 

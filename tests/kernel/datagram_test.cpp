@@ -109,6 +109,55 @@ DRIVER_TEST(kernel_datagram, to_an_ipv4_host_from_an_ipv6_socket_is_marked_and_h
   EXPECT_EQ(info.ecn, ecn::ect1);
 }
 
+/// The traffic class of the next datagram, as it arrives.
+int class_received(datagram_handle& h) {
+  char byte;
+  alignas(cmsghdr) char control[64];
+  iovec room{&byte, 1};
+  msghdr m{};
+  m.msg_iov = &room;
+  m.msg_iovlen = 1;
+  m.msg_control = control;
+  m.msg_controllen = sizeof control;
+  pollfd p{.fd = h.native_handle(), .events = POLLIN, .revents = 0};
+  if (::poll(&p, 1, 10'000) != 1 || ::recvmsg(h.native_handle(), &m, 0) < 0) return -1;
+  int value = 0; // a byte of IPv4's, four of IPv6's
+  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c))
+    if (c->cmsg_type == IP_TOS || c->cmsg_type == IPV6_TCLASS)
+      std::memcpy(&value, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+  return value;
+}
+
+DRIVER_TEST(kernel_datagram, that_is_marked_keeps_the_traffic_class_of_its_socket) {
+  constexpr int expedited = 46 << 2;
+  for (endpoint const& at : {endpoint::ipv4_loopback(0), endpoint::ipv6_loopback(0)}) {
+    datagram_handle server = bound(at, {.ecn = true}, &m);
+    unio::send_description const how{.to = server.local_endpoint().value(), .ecn = ecn::ect0};
+    std::array<unio::datagram_to_send, 1> one{{{.how = how, .bytes = unio::const_buffer("x", 1)}}};
+    for (int const way : {0, 1, 2}) {
+      datagram_handle client = bound(at, {}, &m);
+      if (way == 0) {
+        ASSERT_TRUE(client.traffic_class(expedited));
+      } else if (way == 1) {
+        int const value = expedited;
+        bool const four = at.family() == address_family::ipv4;
+        ASSERT_TRUE(unio::set_raw_option(client, four ? IPPROTO_IP : IPPROTO_IPV6,
+                                         four ? IP_TOS : IPV6_TCLASS, std::as_bytes(std::span(&value, 1))));
+      } else {
+        ASSERT_TRUE(client.traffic_class(expedited));
+        client = datagram_handle::adopt(client.release()).value();
+        client.set_multiplexer(&m);
+      }
+      ASSERT_TRUE(client.send_to(how, unio::const_buffer("x", 1)));
+      EXPECT_EQ(class_received(server), expedited | 2) << way;
+      ASSERT_TRUE(client.send_batch(one));
+      EXPECT_EQ(class_received(server), expedited | 2) << way;
+      ASSERT_TRUE(client.send_to({.to = how.to}, unio::const_buffer("x", 1)));
+      EXPECT_EQ(class_received(server), expedited) << way;
+    }
+  }
+}
+
 DRIVER_TEST(kernel_datagram, that_does_not_fit_says_so_at_every_size) {
   datagram_handle server = bound(endpoint::ipv4_loopback(0), {}, &m);
   datagram_handle client = bound(endpoint::ipv4_loopback(0), {}, &m);
