@@ -353,6 +353,25 @@ TEST(socket, connects_from_the_address_that_it_is_given) {
   EXPECT_EQ(socket_handle::connected_to(endpoint()).error().value(), EAFNOSUPPORT);
 }
 
+TEST(socket, names_the_address_that_is_to_blame_where_it_connects_from_one) {
+  listening_socket_handle l = listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();
+  endpoint const at = l.local_endpoint().value();
+  endpoint const elsewhere = endpoint::ipv4({192, 0, 2, 1}, 7);
+  unio::failure const ours = socket_handle::connected_to(at, {.from = elsewhere}, 10s).error();
+  EXPECT_EQ(ours.object(), "192.0.2.1:7") << ours.message();
+  auto const awaited = unio::run([](endpoint to, endpoint from) -> unio::task<unio::failure> {
+    auto const s = co_await socket_handle::co_connected_to(to, {.from = from}, 10s);
+    co_return s.error();
+  }(at, elsewhere));
+  EXPECT_EQ(awaited.message(), ours.message());
+  ASSERT_TRUE(l.close());
+  unio::failure const theirs =
+      socket_handle::connected_to(at, {.from = endpoint::ipv4_loopback(0)}, 10s).error();
+  EXPECT_EQ(theirs.message(), "connect " + to_string(at) + ": Connection refused");
+  EXPECT_EQ(socket_handle::connected_to(at, {.device = "no such device"}, 10s).error().object(),
+            to_string(at));
+}
+
 // A port that was chosen at bind is this socket's alone; one that is chosen at connect serves for each peer.
 TEST(socket, shares_a_port_among_connections_to_different_peers) {
   listening_socket_handle first = listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();

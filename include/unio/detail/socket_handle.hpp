@@ -16,21 +16,20 @@ class UNIO_API async_connected : public detail::connect_operation,
       : async_connected(socket_handle::create(to.family(), options), to, options.multiplexer, d) {}
   /// Once: the socket is the caller's from then on.
   [[nodiscard]] result_type result() noexcept {
-    if (outcome_value() < 0) return failed();
-    return static_cast<socket_handle&&>(socket_);
+    if (outcome_value() >= 0) return static_cast<socket_handle&&>(*made_);
+    // What `options.from` was refused for names that; all else the peer.
+    bool const is_about_from = (static_cast<std::uint32_t>(made_.error().origin()) & detail::is_object) != 0;
+    return is_about_from && outcome_value() == detail::to_native(made_.error()) ? made_.error() : failed();
   }
 
  private:
   async_connected(unio::result<socket_handle> made, endpoint const& to, io_multiplexer* m,
                   unio::deadline d) noexcept
-      : connect_operation(made ? made->native_handle() : -1, m, to, d) {
-    if (made) {
-      socket_ = static_cast<socket_handle&&>(*made);
-    } else {
-      refuse_with(detail::to_native(made.error()));
-    }
+      : connect_operation(made ? made->native_handle() : -1, m, to, d),
+        made_(static_cast<unio::result<socket_handle>&&>(made)) {
+    if (!made_) refuse_with(detail::to_native(made_.error()));
   }
-  socket_handle socket_;
+  unio::result<socket_handle> made_;
 };
 
 UNIO_SENDER_FORMS(async_connected, (endpoint const&, to), (connect_options const&, options))
