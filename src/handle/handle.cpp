@@ -99,14 +99,19 @@ int detail::take_over(int fd, bool stays_blocking, std::int64_t& status_flags) n
   if (descriptor_flags < 0) return static_cast<int>(descriptor_flags);
   status_flags = sys::fcntl(fd, F_GETFL, 0);
   if (status_flags < 0) return static_cast<int>(status_flags);
+  // Moved first, which may fail: others may share what O_NONBLOCK changes.
+  std::int64_t const own = fd <= 2 ? sys::fcntl(fd, F_DUPFD_CLOEXEC, 3) : fd;
+  if (own < 0) return static_cast<int>(own);
   if (!stays_blocking && (status_flags & O_NONBLOCK) == 0) {
     std::int64_t const r = sys::fcntl(fd, F_SETFL, static_cast<long>(status_flags | O_NONBLOCK));
-    if (r < 0) return static_cast<int>(r);
+    if (r < 0) {
+      if (own != fd) sys::close(static_cast<int>(own));
+      return static_cast<int>(r);
+    }
   }
-  if (fd <= 2) {
-    std::int64_t const moved = sys::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (moved >= 0) (void)close_descriptor(fd);
-    return static_cast<int>(moved);
+  if (own != fd) {
+    (void)close_descriptor(fd);
+    return static_cast<int>(own);
   }
   if ((descriptor_flags & FD_CLOEXEC) == 0) {
     std::int64_t const r = sys::fcntl(fd, F_SETFD, static_cast<long>(descriptor_flags | FD_CLOEXEC));

@@ -2,6 +2,7 @@
 
 #include "support/child.hpp"
 #include "support/descriptors.hpp"
+#include "support/failing_calls.hpp"
 #include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
@@ -209,6 +210,20 @@ TEST(adopt, moves_a_standard_descriptor_above_2) {
     CHILD_EXPECTS(adopted);
     CHILD_EXPECTS(adopted->native_handle() > 2 && is_close_on_exec(adopted->native_handle()));
     return CHILD_MEETS(!is_open(0));
+  });
+}
+
+// Others may have the same open description: a shell's, say, whose terminal it is.
+TEST(adopt, changes_nothing_where_there_is_no_number_to_move_to) {
+  test::expect_in_child([] {
+    int fds[2];
+    CHILD_EXPECTS(::pipe(fds) == 0 && ::dup2(fds[0], 0) == 0);
+    test::failing_calls calls;
+    calls.answer<&unio::sys::table::fcntl>([](int fd, int command, long argument) noexcept -> std::int64_t {
+      return command == F_DUPFD_CLOEXEC ? -EMFILE : unio::sys::kernel.fcntl(fd, command, argument);
+    });
+    CHILD_EXPECTS(io_handle::adopt(0).error().value() == EMFILE);
+    return CHILD_MEETS(is_open(0) && !is_nonblocking(fds[0]));
   });
 }
 
