@@ -105,7 +105,7 @@ bool is_better(candidate const& x, candidate const& y) noexcept {
 
 endpoint source_by_kernel(endpoint const& destination) {
   int const family = destination.family() == address_family::ipv4 ? AF_INET : AF_INET6;
-  auto const fd = static_cast<int>(sys::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  int const fd = sys::above_standard(sys::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd < 0) return {};
   result<endpoint> source = endpoint();
   if (sys::connect(fd, static_cast<sockaddr const*>(destination.data()), destination.size()) >= 0)

@@ -5,6 +5,8 @@
 
 #include "net/name_server.hpp"
 #include "net/wire.hpp"
+#include "support/child.hpp"
+#include "support/failing_calls.hpp"
 #include "support/test.hpp"
 
 namespace {
@@ -75,6 +77,21 @@ TEST(order_of_addresses, keeps_what_the_rules_do_not_tell_apart) {
 TEST(order_of_addresses, asks_the_kernel_where_it_would_send_from) {
   EXPECT_EQ(unio::net::source_by_kernel(endpoint::ipv4_loopback(9)).family(), unio::address_family::ipv4);
   EXPECT_EQ(unio::net::source_by_kernel(at("255.255.255.255")).family(), unio::address_family::unspecified);
+}
+
+// Without standard streams a socket may get the number of one, and what is printed would travel.
+TEST(order_of_addresses, is_not_asked_for_by_a_standard_stream) {
+  test::expect_in_child([] {
+    ::close(0);
+    test::failing_calls calls;
+    static int number = -1;
+    calls.answer<&unio::sys::table::connect>([](int fd, sockaddr const* to, unsigned size) noexcept {
+      number = fd;
+      return unio::sys::kernel.connect(fd, to, size);
+    });
+    (void)unio::net::source_by_kernel(endpoint::ipv4_loopback(9));
+    return CHILD_MEETS(number > 2);
+  });
 }
 
 // ── answers ────────────────────────────────────────────────────────────────────────────────────────────────
