@@ -94,7 +94,8 @@ enum class delivery : std::uint8_t {
 ///
 /// Coalescing     a signal that is pending already is not sent again (signal(7)), real-time signals excepted;
 ///                so a signal means "at least one". With delivery::handler a handle that is not read from
-///                keeps 1000 signals or more and drops what comes then
+///                keeps 1000 signals or more and drops what comes then; 300 where the user's pipes have more
+///                memory than /proc/sys/fs/pipe-user-pages-soft allows (pipe(7))
 /// Thread safety  distinct: safe, also for the same signals; shared: one wait at a time
 /// Moved-from     closed
 /// Simulation     refused by name
