@@ -310,6 +310,49 @@ TEST_F(one_channel, keeps_what_was_meant_for_a_receiver_that_is_destroyed_in_its
   EXPECT_EQ(run(), "+3");
 }
 
+TEST_F(one_channel, shows_what_was_meant_for_a_receiver_that_is_destroyed_to_who_does_not_wait) {
+  channel<parcel> c(1);
+  chain a(*m, receives(c, told));
+  a.start();
+  EXPECT_TRUE(c.try_send(parcel(1)).has_value());
+  a.destroy();
+  EXPECT_EQ(*c.try_receive().value().content, 1);
+  EXPECT_EQ(run(), "");
+}
+
+TEST_F(one_channel, lets_nobody_take_a_senders_value_before_those_that_are_kept) {
+  channel<parcel> c(1);
+  chain a(*m, receives(c, told)), s(*m, sends(c, 2, told));
+  a.start();
+  EXPECT_TRUE(c.try_send(parcel(1)).has_value()); // kept for a
+  s.start();
+  EXPECT_EQ(c.try_receive().error(), condition::would_block);
+  EXPECT_EQ(run(), "-1+2");
+  chain b(*m, receives(c, told));
+  b.start();
+  EXPECT_EQ(told, "-2");
+  chain d(*m, receives(c, told));
+  d.start();
+  EXPECT_TRUE(c.try_send(parcel(3)).has_value()); // kept for d
+  c.close();
+  EXPECT_EQ(c.try_receive().error(), condition::would_block) << "may still be returned";
+  d.destroy();
+  EXPECT_EQ(*c.try_receive().value().content, 3);
+  EXPECT_EQ(c.try_receive().error(), condition::end_of_stream);
+  EXPECT_EQ(run(), "-2");
+}
+
+TEST_F(one_channel, keeps_the_value_of_a_sender_that_is_destroyed_after_it_was_sent) {
+  channel<parcel> c(1);
+  EXPECT_TRUE(c.try_send(parcel(0)).has_value());
+  chain s(*m, sends(c, 1, told));
+  s.start();
+  EXPECT_EQ(*c.try_receive().value().content, 0);
+  s.destroy(); // before it has resumed
+  EXPECT_EQ(run(), "");
+  EXPECT_EQ(*c.try_receive().value().content, 1);
+}
+
 TEST_F(one_channel, gives_the_next_receiver_what_was_meant_for_one_that_is_destroyed) {
   for (std::size_t const capacity : {std::size_t(0), std::size_t(1)}) {
     channel<parcel> c(capacity);

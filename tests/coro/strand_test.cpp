@@ -307,6 +307,48 @@ TEST(strand, one_inside_another_runs_in_both) {
   pool.join();
 }
 
+TEST(strand, runs_on_when_one_inside_of_it_has_had_its_turn) {
+  auto const m = make_multiplexer();
+  strand const outer{m->executor()};
+  strand<strand<unio::multiplexer_executor>> const inner(outer);
+  std::string order;
+  auto first = call([&] { order += inner.running_in_this_thread() ? 'i' : '?'; });
+  auto second = call([&] {
+    EXPECT_FALSE(inner.running_in_this_thread());
+    order += outer.running_in_this_thread() ? 'o' : '?';
+  });
+  inner.post(first);
+  outer.post(second);
+  run_all(*m);
+  EXPECT_EQ(order, "io");
+}
+
+// An executor that looks at itself when what was posted has run.
+struct looks_back {
+  looks_back() = default;
+  looks_back(looks_back const&) noexcept {}
+  looks_back& operator=(looks_back const&) = default;
+  ~looks_back() { lives = false; }
+  static std::coroutine_handle<> dispatch(unio::resumption& r) noexcept { return r.handle(); }
+  void post(unio::work& w) const noexcept {
+    w();
+    EXPECT_TRUE(lives);
+  }
+  bool operator==(looks_back const&) const noexcept { return true; }
+  bool volatile lives = true;
+};
+
+TEST(strand, keeps_its_executor_until_that_has_returned_from_post) {
+  std::optional<strand<looks_back>> s{looks_back()};
+  int ran = 0;
+  auto w = call([&] {
+    ++ran;
+    s.reset();
+  });
+  s->post(w);
+  EXPECT_EQ(ran, 1);
+}
+
 TEST(strand, two_inside_of_one_exclude_each_other) {
   thread_pool pool(4);
   strand const outer{pool.executor()};
@@ -469,6 +511,7 @@ TEST(strand, what_is_taken_back_does_not_run_wherever_it_stands_in_the_queue) {
     expected.push_back(100);
     run_all(*m);
     EXPECT_EQ(ran, expected);
+    EXPECT_FALSE(s.withdraw(last)) << "it has run";
     if (HasFailure()) return;
   }
 }

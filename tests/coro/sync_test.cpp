@@ -214,6 +214,17 @@ TEST_F(contended_mutex, takes_nothing_from_who_was_stopped_and_destroyed) {
   EXPECT_TRUE(mutex.try_lock());
 }
 
+TEST_F(contended_mutex, knows_no_more_of_the_stop_of_who_has_gone_on) {
+  async_mutex mutex;
+  async_mutex::guard g = mutex.try_lock(), h;
+  stop_source stop; // ends with nothing attached: see its destructor
+  chain a(*m, holds(mutex, t, 'A', h), stop.get_token());
+  a.start();
+  g.unlock();
+  run();
+  EXPECT_EQ(t.order, "A");
+}
+
 TEST_F(contended_mutex, hands_over_a_million_times_in_constant_stack) {
   int const each = often(500'000);
   async_mutex mutex;
@@ -631,6 +642,47 @@ TEST_F(at_once, a_semaphore_takes_its_permits_back_from_who_is_destroyed) {
   stop.request_stop();
 }
 
+// A goes on first, and makes another one go on inside of that, which destroys those that the first event has
+// not resumed yet; or does so itself after that.
+TEST_F(at_once, an_event_set_while_another_resumes_lets_those_be_destroyed) {
+  for (bool const inside : {true, false}) {
+    event e, other;
+    told t;
+    auto const sets_the_other = [](event& first, event& second, at_once& self, bool destroys,
+                                   told& to) -> task<> {
+      (co_await first.co_wait()).value();
+      to.add('A', true);
+      second.set();
+      if (destroys) self.siblings.reset();
+    };
+    auto const waits_for_the_other = [](event& second, at_once& self, bool destroys, told& to) -> task<> {
+      (co_await second.co_wait()).value();
+      to.add('D', true);
+      if (destroys) self.siblings.reset();
+    };
+    stop_source enough;
+    unio::async_run(unio::inline_executor(), sets_the_other(e, other, *this, !inside, t));
+    unio::async_run(unio::inline_executor(), waits_for_the_other(other, *this, inside, t));
+    auto const wait = [&] { return e.co_wait(); };
+    unio::async_run(unio::inline_executor(), makes_others(wait, t), {.stop = enough.get_token()});
+    e.set();
+    EXPECT_EQ(t.order, "AD");
+    enough.request_stop();
+  }
+}
+
+TEST_F(at_once, a_rendezvous_calls_its_completion_before_it_resumes_any) {
+  told t;
+  auto completion = [&]() noexcept { t.order += '!'; };
+  unio::rendezvous<decltype(completion)> b(2, completion);
+  for (char const who : {'A', 'B'}) {
+    auto const wait = [&] { return b.co_arrive_and_wait(); };
+    unio::async_run(unio::inline_executor(), waits_at_once(wait, t, who));
+  }
+  EXPECT_EQ(t.order.front(), '!');
+  EXPECT_EQ(t.order.size(), 3u);
+}
+
 TEST_F(contended_auto_reset_event, lets_one_go_on_each_time) {
   auto_reset_event e;
   e.set(), e.set();
@@ -748,6 +800,33 @@ TEST_F(contended_rendezvous, does_not_wait_for_who_has_left) {
   chain d(*m, waits(wait, t, 'D'));
   d.start();
   EXPECT_TRUE(d.ended());
+}
+
+TEST_F(contended_rendezvous, is_complete_when_the_last_who_was_waited_for_leaves) {
+  std::string& order = t.order;
+  auto completion = [&]() noexcept { order += '!'; };
+  unio::rendezvous<decltype(completion)> b(2, completion);
+  auto wait = [&] { return b.co_arrive_and_wait(); };
+  chain a(*m, waits(wait, t, 'A'));
+  a.start();
+  b.arrive_and_drop();
+  EXPECT_EQ(order, "!");
+  run();
+  EXPECT_EQ(order, "!A");
+  stop_source stop;                   // ends with nothing attached: see its destructor
+  for (char const who : {'B', 'C'}) { // alone, each time
+    chain c(*m, waits(wait, t, who), stop.get_token());
+    c.start();
+    EXPECT_TRUE(c.ended());
+  }
+  EXPECT_EQ(order, "!A!B!C");
+}
+
+TEST(rendezvous, death_of_who_leaves_where_none_take_part) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  unio::rendezvous<> b(1);
+  b.arrive_and_drop();
+  EXPECT_DEATH(b.arrive_and_drop(), "more have left");
 }
 
 // ---- all of them ------------------------------------------------------------------------------------------
