@@ -47,6 +47,70 @@ TEST(buffered_reader, is_byte_exact_for_every_size_of_memory_request_and_transfe
       }
 }
 
+// What has an offset of its own where a buffered stream has none.
+struct seeking {
+  std::vector<unio::extent_type> offsets{};
+  std::vector<std::size_t> sizes{};
+  task<io_result<mutable_buffers>> co_read(io_request<mutable_buffers> request, deadline = {}) {
+    note(request.offset, request.buffers.bytes());
+    co_return io_result<mutable_buffers>(unio::result<mutable_buffers>(request.buffers),
+                                         request.buffers.bytes());
+  }
+  task<io_result<const_buffers>> co_write(io_request<const_buffers> request, deadline = {}) {
+    note(request.offset, request.buffers.bytes());
+    co_return io_result<const_buffers>(unio::result<const_buffers>(request.buffers), request.buffers.bytes());
+  }
+  void note(unio::extent_type offset, std::size_t size) {
+    offsets.push_back(offset);
+    sizes.push_back(size);
+  }
+};
+
+TEST(buffered_stream, ignores_offsets_also_of_what_goes_straight_through) {
+  seeking s;
+  unio::buffered_stream stream(s, 8, 8);
+  char room[9] = {};
+  std::array<std::size_t, 3> const steps{8, 3, 9};
+  auto const transfers = [&]() -> task<> {
+    for (std::size_t const n : steps) { // straight through; reads ahead; what was read ahead
+      auto const got = co_await stream.co_read(io_request<mutable_buffers>(mutable_buffer(room, n), 100));
+      EXPECT_EQ(got.bytes_transferred(), n == 9 ? 5u : n);
+    }
+    for (std::size_t const n : steps) { // straight through; is taken; is taken in part
+      auto const put = co_await stream.co_write(io_request<const_buffers>(const_buffer(room, n), 100));
+      EXPECT_EQ(put.bytes_transferred(), n == 9 ? 5u : n);
+    }
+    // When these are flushed.
+    auto const put = co_await stream.co_write(io_request<const_buffers>(const_buffer(room, 9), 100));
+    EXPECT_EQ(put.bytes_transferred(), 9u);
+  };
+  unio::run(transfers());
+  EXPECT_EQ(s.sizes, (std::vector<std::size_t>{8, 8, 8, 8, 9}));
+  EXPECT_EQ(s.offsets, std::vector<unio::extent_type>(5, unio::no_offset));
+}
+
+TEST(buffered_stream, asked_for_nothing_does_nothing) {
+  seeking s;
+  unio::buffered_stream stream(s, 8, 8);
+  auto const transfers = [&]() -> task<> {
+    auto const got = co_await stream.co_read(io_request<mutable_buffers>(mutable_buffer()));
+    EXPECT_TRUE(got.has_value());
+    auto const put = co_await stream.co_write(io_request<const_buffers>(const_buffer()));
+    EXPECT_TRUE(put.has_value());
+    EXPECT_TRUE((co_await stream.co_peek(0)).has_value());
+    EXPECT_TRUE((co_await stream.co_flush()).has_value());
+  };
+  unio::run(transfers());
+  EXPECT_TRUE(s.sizes.empty());
+}
+
+TEST(buffered_reader, death_of_who_consumes_more_than_is_there) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  scripted s{.source = "abc"};
+  unio::buffered_reader reader(s, 8);
+  EXPECT_DEATH(reader.consume(1), "more was consumed");
+}
+
 template <class T> task<T> awaited(unio::detail::buffered_awaitable<unio::detail::buffered_peek> a) {
   co_return co_await std::move(a);
 }
