@@ -28,7 +28,9 @@ template <class T> class next_awaitable;
 ///                there. Another coroutine, on another executor, may ask for the next item
 /// Environment    what `co_await this_coro::environment` and `this_coro::stop_token` yield stays valid from
 ///                item to item, so a task_group may be held over a co_yield. It says that a stop was
-///                requested if the coroutine that asks, or asked last, was asked to stop
+///                requested if the coroutine that asks, or asked last, was asked to stop. A group's executor
+///                is that of the coroutine that asked when the group was made: its root (run, async_run) has
+///                to outlive the group
 /// Errors         co_next() throws an exception that leaves the coroutine; the sequence has then ended
 /// Destruction    on the thread it runs on: before the first item, after an item, or while it awaits an
 ///                operation, which is cancelled and its multiplexer driven until it has finished. Destroying

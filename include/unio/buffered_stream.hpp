@@ -59,8 +59,9 @@ class UNIO_API buffered_reader {
   /// Reads a line, and consumes it.
   ///
   /// Returns  the line without its "\n" or "\r\n", which the last may lack; valid until the next operation
-  /// Errors   condition::end_of_stream after the last line; std::errc::message_size for a line that does not
-  ///          fit: see buffered() and consume(); otherwise as co_read(), and a partial line stays buffered
+  /// Errors   condition::end_of_stream after the last line; std::errc::message_size for a line of capacity()
+  ///          bytes without an end among them, also where no more follow: see buffered() and consume();
+  ///          otherwise as co_read(), and a partial line stays buffered
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_read_line(deadline d = {}) noexcept;
 
  private:
