@@ -48,7 +48,8 @@ struct tell_the_group {}; // for tasks started without a handler
 ///                ask all tasks to stop, also those started later
 /// Destruction    with tasks still there asks them to stop and destroys them where they are suspended,
 ///                without calling handlers. On the thread of the executor; if it has several threads,
-///                co_join() first. `co_await co_join()` is the right way to leave
+///                co_join() first. Also by a handler, or with the last task that owns it; but not inside
+///                request_stop(). `co_await co_join()` is the right way to leave
 /// Thread safety  while the group is known to exist: start() from any thread of its executor, request_stop()
 ///                and running() from any thread
 /// Lifetime       pinned. What its tasks refer to outlives it
@@ -106,6 +107,7 @@ class UNIO_API task_group : private detail::children {
  private:
   template <class T, class Handler> friend class detail::member_of_group;
   void run(detail::group_member& m, std::coroutine_handle<> child) noexcept;
+  void replace(detail::group_member& m, detail::group_member& by) noexcept;
   void leave(detail::group_member& m) noexcept;
   void fail(std::exception_ptr e) noexcept;
   std::coroutine_handle<> begin_to_wait(join_awaitable& joiner, std::coroutine_handle<> h,

@@ -22,6 +22,15 @@ void task_group::run(detail::group_member& m, std::coroutine_handle<> child) noe
   child.resume();
 }
 
+void task_group::replace(detail::group_member& m, detail::group_member& by) noexcept {
+  lock();
+  by.next_ = m.next_;
+  by.previous_ = m.previous_;
+  (by.previous_ != nullptr ? by.previous_->next_ : first_) = &by;
+  if (by.next_ != nullptr) by.next_->previous_ = &by;
+  unlock();
+}
+
 void task_group::leave(detail::group_member& m) noexcept {
   lock();
   (m.previous_ != nullptr ? m.previous_->next_ : first_) = m.next_;

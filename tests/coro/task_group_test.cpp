@@ -396,6 +396,50 @@ TEST(task_group, destroyed_with_tasks_destroys_them) {
   EXPECT_EQ(alive, 0);
 }
 
+TASK_TEST(task_group, some_of_whose_tasks_have_ended_destroys_the_others) {
+  std::atomic<int> alive = 0;
+  int sum = 0;
+  auto const holds = [](std::atomic<int>& n) -> task<> {
+    test::counted const here(n);
+    (void)co_await co_sleep(1h);
+  };
+  for (unsigned which = 0; which != 64; ++which) { // those with a bit end first, in the order of the bits
+    task_group g(co_await this_coro::environment);
+    auto const nothing = [](task_outcome<void> const&) {};
+    for (unsigned i = 0; i != 6; ++i) {
+      if ((which >> i & 1) == 0) {
+        g.start(holds(alive));
+      } else if (i % 2 == 0) {
+        g.start(adds(sum, 1));
+      } else {
+        g.start(adds(sum, 1), nothing);
+      }
+    }
+    auto const left = static_cast<std::size_t>(6 - std::popcount(which));
+    while (g.running() != left) (void)co_await co_no_op();
+    EXPECT_EQ(alive, static_cast<int>(left));
+  }
+  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(sum, 64 * 3);
+}
+
+TEST(task_group, listens_to_no_stop_when_it_has_gone) {
+  stop_source stop; // ends with nothing attached: see its destructor
+  run(
+      []() -> task<> {
+        environment const& e = co_await this_coro::environment;
+        int n = 0;
+        task_group const empty(e);
+        task_group joined(e);
+        joined.start(adds(n, 1));
+        co_await joined.co_join();
+        task_group left(e);
+        left.start(sleeps(n));
+        EXPECT_EQ(n, 1);
+      }(),
+      {.stop = stop.get_token()});
+}
+
 // To destroy one of them drives the multiplexer, on which others end.
 TASK_TEST(task_group, destroyed_with_tasks_tells_no_handler_of_those_that_end_meanwhile) {
   other_thread other;
@@ -415,6 +459,75 @@ TASK_TEST(task_group, destroyed_with_tasks_tells_no_handler_of_those_that_end_me
     g.start(run_on(other.executor(), takes_long()), tell);
   }
   EXPECT_EQ(told, 0);
+}
+
+// Destroys a group inside of what that calls. Another one takes its place, which notices whatever the first
+// does after its end.
+struct replaced {
+  environment const& with;
+  std::optional<task_group> group{};
+  int times = 0;
+  explicit replaced(environment const& e) : with(e) { group.emplace(e); }
+  void replace() {
+    group.reset();
+    group.emplace(with);
+    ++times;
+  }
+};
+
+TASK_TEST(task_group, may_be_destroyed_by_a_handler) {
+  int sum = 0, stopped = 0;
+  replaced r(co_await this_coro::environment);
+  auto const tell = [&r](task_outcome<void> const&) { r.replace(); };
+  r.group->start(sleeps(stopped));
+  r.group->start(adds(sum, 1), tell);
+  while (r.times == 0) (void)co_await co_no_op();
+  EXPECT_EQ(r.group->running(), 0u);
+  r.group->start([]() -> task<> { co_return; }(), tell); // ends before start() returns
+  EXPECT_EQ(r.times, 2);
+  EXPECT_EQ(r.group->running(), 0u);
+  r.group->start(adds(sum, 1));
+  co_await r.group->co_join();
+  EXPECT_EQ(sum, 2);
+}
+
+TASK_TEST(task_group, destroyed_by_a_handler_resumes_no_coroutine_that_joins_it) {
+  int sum = 0;
+  bool has_joined = false;
+  environment const& e = co_await this_coro::environment;
+  replaced r(e);
+  task_group joiners(e);
+  r.group->start(adds(sum, 1), [&r](task_outcome<void> const&) { r.replace(); });
+  joiners.start([](task_group& of, bool& joined) -> task<> {
+    co_await of.co_join();
+    joined = true;
+  }(*r.group, has_joined));
+  for (int i = 0; i != 10; ++i) (void)co_await co_no_op();
+  EXPECT_EQ(r.times, 1);
+  EXPECT_EQ(r.group->running(), 0u);
+  EXPECT_FALSE(has_joined);
+}
+
+TASK_TEST(task_group, may_go_with_the_last_task_that_owns_it) {
+  int sum = 0;
+  replaced r(co_await this_coro::environment);
+  auto const owns = [](std::shared_ptr<task_group>, int& to, bool throws) -> task<> {
+    (co_await co_no_op()).value();
+    ++to;
+    if (throws) throw std::runtime_error("lost with the group");
+  };
+  for (bool const throws : {false, true}) {
+    std::shared_ptr<task_group> owner(&*r.group, [&r](task_group*) { r.replace(); });
+    owner->start(owns(owner, sum, throws));
+    owner->start(owns(owner, sum, throws), [](task_outcome<void> const&) {});
+    owner.reset();
+    int const before = r.times;
+    while (r.times == before) (void)co_await co_no_op();
+    EXPECT_EQ(r.group->running(), 0u);
+    EXPECT_FALSE(r.group->get_stop_token().stop_requested());
+  }
+  co_await r.group->co_join();
+  EXPECT_EQ(sum, 4);
 }
 
 TEST(task_group, whose_multiplexer_ends_is_destroyed_with_its_tasks) {
@@ -460,6 +573,25 @@ TEST(task_group, is_shared_by_the_threads_of_a_multiplexer) {
   });
   pool.join();
   EXPECT_EQ(ran, 20 * tasks);
+}
+
+TEST(task_group, death_of_who_joins_it_twice_at_once_or_elsewhere) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto const joins = [](task_group& g) -> task<> { co_await g.co_join(); };
+  auto const joins_twice = [&]() -> task<> {
+    int stopped = 0;
+    task_group g(co_await this_coro::environment);
+    for (int i = 0; i != 2; ++i) g.start(sleeps(stopped));
+    co_await when_all(joins(g), joins(g));
+  };
+  EXPECT_DEATH(run(joins_twice()), "joined by two coroutines");
+  auto const joins_elsewhere = [&]() -> task<> {
+    int stopped = 0;
+    task_group g(co_await this_coro::environment);
+    g.start(sleeps(stopped));
+    co_await run_on(inline_executor(), joins(g));
+  };
+  EXPECT_DEATH(run(joins_elsewhere()), "joined on another executor");
 }
 
 } // namespace

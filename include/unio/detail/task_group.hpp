@@ -19,6 +19,18 @@ class group_member {
   group_member* previous_ = nullptr;
 };
 
+/// In the place of a task that ends, until nothing of it is left: learns that the group was destroyed, by the
+/// handler or with what the task held.
+class ended_member final : public group_member {
+ public:
+  ended_member() noexcept : group_member(&lose_group) {}
+  [[nodiscard]] bool has_group() const noexcept { return has_group_; }
+
+ private:
+  static void lose_group(group_member& m) noexcept { static_cast<ended_member&>(m).has_group_ = false; }
+  bool has_group_ = true;
+};
+
 template <class T, class Handler>
 class member_of_group final : public group_member,
                               public child<member_of_group<T, Handler>, task<T>>,
@@ -33,17 +45,20 @@ class member_of_group final : public group_member,
 
   std::coroutine_handle<> child_ended() noexcept {
     task_group& group = of_;
-    group.leave(*this);
+    ended_member here;
+    group.replace(*this, here);
     if constexpr (std::same_as<Handler, tell_the_group>) {
       std::exception_ptr e = this->state().exception();
       delete this;
-      if (e != nullptr) group.fail(std::move(e));
+      if (e != nullptr && here.has_group()) group.fail(std::move(e));
     } else {
       task_outcome<T> outcome = outcome_of(this->state());
       Handler handler = std::move(handler_);
       delete this;
-      if (group.tells_) handler(std::move(outcome));
+      if (here.has_group() && group.tells_) handler(std::move(outcome));
     }
+    if (!here.has_group()) return std::noop_coroutine();
+    group.leave(here);
     return group.count_down();
   }
 
