@@ -76,7 +76,8 @@ class UNIO_API tls_engine {
   /// if the input ended without close_notify; codes of tls_category(). Preconditions: there is room.
   progress read(mutable_buffer room) noexcept;
   /// Makes a record of at most record_bytes. Errors: not_connected before the handshake is done; EPIPE after
-  /// shutdown(); codes of tls_category(). Preconditions: there are bytes.
+  /// shutdown(); condition::truncated if the peer has ended in the middle of a message; codes of
+  /// tls_category(). Preconditions: there are bytes.
   progress write(const_buffer bytes) noexcept;
   /// Says that there is no more to write. Reading continues. A second call does nothing.
   progress shutdown() noexcept;
@@ -134,6 +135,7 @@ class UNIO_API tls_engine {
   outcome fails(char const* operation, std::error_code why, std::string_view text) noexcept;
   outcome breaks(char const* operation) noexcept; // OpenSSL has failed: for good
   template <class Call> outcome ask_until_input(char const* operation, Call call) noexcept;
+  template <class Call> outcome ask_to_say(char const* operation, Call call) noexcept;
   bool is_usable(char const* operation, bool for_writing) noexcept;
   outcome finish_message(char const* operation) noexcept;
   bool prepare(std::string_view server_name) noexcept;
@@ -154,6 +156,7 @@ class UNIO_API tls_engine {
   bool broken_ = false; // error_ stays
   bool shut_down_ = false;
   bool input_ended_ = false;
+  bool greeted_ = false;    // the client has said by which name it knows this server
   bool filling_ = false;    // input_room() is in use
   bool found_none_ = false; // OpenSSL has looked for input where there was none
   bool no_memory_ = false;  // for what OpenSSL has called

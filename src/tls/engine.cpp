@@ -241,9 +241,17 @@ tls_engine::progress tls_engine::handshake() noexcept {
 }
 
 // OpenSSL says nothing of its own while it has the first half of a message, as of a ticket in two records.
+// After the end of the peer there is no other half.
+template <class Call> tls_engine::outcome tls_engine::ask_to_say(char const* operation, Call call) noexcept {
+  outcome const o = ask_until_input(operation, call);
+  if (o != outcome::ended) return o;
+  broken_ = true;
+  return fails(operation, make_error_code(error::truncated), "the peer ended in the middle of a message");
+}
+
 tls_engine::outcome tls_engine::finish_message(char const* operation) noexcept {
   if (SSL_in_init(ssl_) == 0) return outcome::done;
-  return ask_until_input(operation, [&] { return SSL_do_handshake(ssl_); });
+  return ask_to_say(operation, [&] { return SSL_do_handshake(ssl_); });
 }
 
 tls_engine::progress tls_engine::read(mutable_buffer room) noexcept {
@@ -264,7 +272,7 @@ tls_engine::progress tls_engine::write(const_buffer bytes) noexcept {
   std::size_t const whole = std::min(bytes.size(), output_limit - 2 * record_overhead);
   if (!back_.reserve(whole + record_overhead)) return {fails("tls write", system_error(ENOMEM), "no memory")};
   std::size_t n = 0;
-  outcome const o = ask_until_input("tls write", [&] { return SSL_write_ex(ssl_, bytes.data(), size, &n); });
+  outcome const o = ask_to_say("tls write", [&] { return SSL_write_ex(ssl_, bytes.data(), size, &n); });
   return {o, n};
 }
 

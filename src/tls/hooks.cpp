@@ -83,9 +83,12 @@ struct tls_hooks {
     return with_memory([&] { e.state_->keep_session(e.name_, session); }) ? 1 : 0;
   }
 
-  // Before any extension is looked at, so that tickets are compared with the context that is chosen.
+  // Before any extension is looked at, so that tickets are compared with the context that is chosen. Called
+  // again where the client was asked to begin again, with other keys: all else must be as it was (RFC 8446
+  // §4.1.2), or a client would be let in by the rules of one name and be taken for one that asks for another.
   static int hello(SSL* s, int* alert, void*) noexcept {
     tls_engine& e = engine_of(s);
+    std::string_view name;
     unsigned char const* list = nullptr;
     std::size_t size = 0;
     // RFC 6066 §3: the size of the list; then the kind (0: a host name), the size and the bytes of a name.
@@ -96,11 +99,17 @@ struct tls_hooks {
         *alert = SSL_AD_DECODE_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
       }
-      if (!with_memory([&] { e.name_.assign(reinterpret_cast<char const*>(list + 5), size - 5); })) {
-        e.no_memory_ = true;
-        *alert = SSL_AD_INTERNAL_ERROR;
-        return SSL_CLIENT_HELLO_ERROR;
-      }
+      name = {reinterpret_cast<char const*>(list + 5), size - 5};
+    }
+    if (std::exchange(e.greeted_, true)) {
+      if (name == e.name_) return SSL_CLIENT_HELLO_SUCCESS;
+      *alert = SSL_AD_ILLEGAL_PARAMETER;
+      return SSL_CLIENT_HELLO_ERROR;
+    }
+    if (!with_memory([&] { e.name_ = name; })) {
+      e.no_memory_ = true;
+      *alert = SSL_AD_INTERNAL_ERROR;
+      return SSL_CLIENT_HELLO_ERROR;
     }
     if (!e.state_->by_name) return SSL_CLIENT_HELLO_SUCCESS;
     tls_context const* const chosen = e.state_->by_name(e.name_);

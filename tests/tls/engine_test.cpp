@@ -1,10 +1,12 @@
 // tls_engine.hpp: two engines against each other, cut at every byte; who is trusted; what is agreed on; peers
 // that send nonsense, too much, or half.
 
+#include "support/child.hpp"
 #include "support/test.hpp"
 #include "tls/engines.hpp"
 #include "tls/raw_peer.hpp"
 
+#include <fcntl.h>
 #include <openssl/pem.h>
 
 namespace {
@@ -605,6 +607,48 @@ TEST(tls_names, choose_the_context) {
   EXPECT_EQ(good.server.peer_subject(), "CN=a client");
 }
 
+void replace(std::string& in, std::string_view what, std::string_view by) {
+  std::size_t const at = in.find(what);
+  ASSERT_NE(at, in.npos);
+  in.replace(at, what.size(), by);
+}
+
+// A server that knows none of the keys that a client has sent asks for another ClientHello, in which only
+// those may change (RFC 8446 §4.1.2). A context is chosen once, and the name that is shown is the one it was
+// chosen by.
+TEST(tls_names, stay_the_same_where_a_client_has_to_begin_again) {
+  using namespace std::string_view_literals;
+  tls_context const open = tls_context::server(the_authority().issue({.names = "DNS:open.test"})).value();
+  int asked = 0;
+  tls_context const of_server = test::server({.by_name = [&](std::string_view name) -> tls_context const* {
+    ++asked;
+    return name == "open.test" ? &open : nullptr;
+  }});
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  SSL_CTX_set1_groups_list(context, "X25519:P-256");
+  for (char const* const name : {"open.test", "closed.test"}) {
+    asked = 0;
+    tls_engine server(of_server);
+    raw_peer client(context, false);
+    SSL_set_tlsext_host_name(client.ssl(), "open.test");
+    (void)SSL_do_handshake(client.ssl());
+    std::string hello = client.take();
+    replace(hello, "\x00\x04\x00\x1d\x00\x17"sv, "\x00\x04\x2a\x2a\x00\x17"sv); // the groups
+    replace(hello, "\x00\x24\x00\x1d\x00\x20"sv, "\x00\x24\x2a\x2a\x00\x20"sv); // the key
+    feed(server, hello);
+    ASSERT_EQ(server.handshake().what, outcome::wants_input) << server.why();
+    client.feed(take(server));
+    SSL_set_tlsext_host_name(client.ssl(), name);
+    (void)SSL_do_handshake(client.ssl());
+    feed(server, client.take());
+    EXPECT_EQ(server.handshake().what, name == "open.test"sv ? outcome::wants_input : outcome::failed)
+        << server.why();
+    EXPECT_EQ(server.server_name(), "open.test");
+    EXPECT_EQ(asked, 1);
+  }
+  SSL_CTX_free(context);
+}
+
 // Several connections of the same two contexts, one after the other.
 struct pair_of_contexts {
   tls_context of_client, of_server;
@@ -693,8 +737,8 @@ TEST(tls_resumption, does_not_carry_over_to_a_name_with_other_rules) {
 
 // ---- a message in two records -----------------------------------------------------------------------------
 
-// OpenSSL writes nothing while it has half a message. It says so, and goes on with the other half.
-TEST(tls_engine, half_a_message_of_the_peer_delays_writes_and_breaks_nothing) {
+// The context of a server of OpenSSL's whose tickets take two records.
+SSL_CTX* context_of_long_tickets() {
   SSL_CTX* const context = SSL_CTX_new(TLS_server_method());
   BIO* const pem = BIO_new_mem_buf(the_identity().certificates.value().data(), -1);
   X509* const certificate = PEM_read_bio_X509(pem, nullptr, nullptr, nullptr);
@@ -705,24 +749,41 @@ TEST(tls_engine, half_a_message_of_the_peer_delays_writes_and_breaks_nothing) {
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, [](int, X509_STORE_CTX*) { return 1; });
   SSL_CTX_set_session_id_context(context, reinterpret_cast<unsigned char const*>("x"), 1);
   SSL_CTX_set_max_send_fragment(context, 512); // less than a ticket with the client's certificate in it
+  EVP_PKEY_free(key);
+  X509_free(certificate);
+  BIO_free(pem);
+  BIO_free(key_pem);
+  return context;
+}
+constexpr std::size_t first_record = 512 + 5 + 17; // of such a ticket
+
+tls_context client_of_long_tickets() {
+  return test::client({.identity = the_authority().issue({.subject = "a client", .rsa = true})});
+}
+
+void connect(tls_engine& client, raw_peer& server) {
+  for (int i = 0; i != 10 && !client.is_connected(); ++i) {
+    (void)SSL_do_handshake(server.ssl());
+    feed(client, server.take());
+    (void)client.handshake();
+    server.feed(take(client));
+  }
+  ASSERT_TRUE(client.is_connected()) << client.why();
+  EXPECT_EQ(SSL_do_handshake(server.ssl()), 1);
+}
+
+// OpenSSL writes nothing while it has half a message. It says so, and goes on with the other half.
+TEST(tls_engine, half_a_message_of_the_peer_delays_writes_and_breaks_nothing) {
+  SSL_CTX* const context = context_of_long_tickets();
   for (bool const ends : {false, true}) {
-    tls_context const of_client =
-        test::client({.identity = the_authority().issue({.subject = "a client", .rsa = true})});
+    tls_context const of_client = client_of_long_tickets();
     tls_engine client(of_client, "example.test");
     raw_peer server(context, true);
-    std::string tickets;
-    for (int i = 0; i != 10 && !client.is_connected(); ++i) {
-      (void)SSL_do_handshake(server.ssl());
-      feed(client, server.take());
-      (void)client.handshake();
-      server.feed(take(client));
-    }
-    ASSERT_TRUE(client.is_connected()) << client.why();
-    EXPECT_EQ(SSL_do_handshake(server.ssl()), 1);
-    tickets = server.take();
+    connect(client, server);
+    std::string const tickets = server.take();
     ASSERT_GT(tickets.size(), 512U);
     std::string got;
-    feed(client, std::string_view(tickets).substr(0, 512 + 5 + 17)); // the first record
+    feed(client, std::string_view(tickets).substr(0, first_record));
     EXPECT_EQ(read_all(client, got), outcome::wants_input);
     EXPECT_EQ(client.write(std::string_view("x")).what, outcome::wants_input);
     EXPECT_EQ(client.shutdown().what, outcome::wants_input);
@@ -733,7 +794,7 @@ TEST(tls_engine, half_a_message_of_the_peer_delays_writes_and_breaks_nothing) {
       EXPECT_EQ(client.error(), condition::truncated);
       continue;
     }
-    feed(client, std::string_view(tickets).substr(512 + 5 + 17));
+    feed(client, std::string_view(tickets).substr(first_record));
     EXPECT_EQ(write_all(client, "x"), 1U);
     EXPECT_EQ(client.update_keys(true).what, outcome::done);
     EXPECT_EQ(write_all(client, "y"), 1U);
@@ -746,10 +807,50 @@ TEST(tls_engine, half_a_message_of_the_peer_delays_writes_and_breaks_nothing) {
     EXPECT_EQ(SSL_read(server.ssl(), room, 1), 0);
     EXPECT_EQ(SSL_get_shutdown(server.ssl()) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
   }
-  EVP_PKEY_free(key);
-  X509_free(certificate);
-  BIO_free(pem);
-  BIO_free(key_pem);
+  SSL_CTX_free(context);
+}
+
+// After half a message no peer that keeps to the protocol ends its direction. A forked child has the same
+// keys: the record that it sends second takes the place of the second half.
+TEST(tls_engine, half_a_message_before_the_end_of_the_peer_fails_all_that_would_wait_for_the_rest) {
+  SSL_CTX* const context = context_of_long_tickets();
+  SSL_CTX_set_num_tickets(context, 0); // one later, when it is asked for
+  using call = outcome (*)(tls_engine&);
+  for (call const f : {call([](tls_engine& e) { return e.write(std::string_view("x")).what; }),
+                       call([](tls_engine& e) { return e.shutdown().what; }),
+                       call([](tls_engine& e) { return e.update_keys(true).what; })}) {
+    tls_context const of_client = client_of_long_tickets();
+    tls_engine client(of_client, "example.test");
+    raw_peer server(context, true);
+    connect(client, server);
+    (void)server.take();
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    expect_in_child([&] {
+      CHILD_EXPECTS(SSL_write(server.ssl(), "x", 1) == 1);
+      (void)server.take();
+      CHILD_EXPECTS(SSL_shutdown(server.ssl()) >= 0);
+      std::string const end = server.take();
+      return CHILD_MEETS(::write(ends[1], end.data(), end.size()) == static_cast<ssize_t>(end.size()));
+    });
+    char end[64];
+    ssize_t const n = ::read(ends[0], end, sizeof end);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    ASSERT_GT(n, 0);
+    ASSERT_EQ(SSL_new_session_ticket(server.ssl()), 1);
+    ASSERT_EQ(SSL_do_handshake(server.ssl()), 1);
+    std::string const ticket = server.take();
+    ASSERT_GT(ticket.size(), first_record);
+    std::string got;
+    feed(client, std::string_view(ticket).substr(0, first_record));
+    EXPECT_EQ(read_all(client, got), outcome::wants_input);
+    EXPECT_EQ(f(client), outcome::wants_input);
+    feed(client, std::string_view(end, static_cast<std::size_t>(n)));
+    EXPECT_EQ(f(client), outcome::failed);
+    EXPECT_EQ(client.error(), condition::truncated) << client.why();
+    EXPECT_EQ(f(client), outcome::failed) << "and fails again";
+  }
   SSL_CTX_free(context);
 }
 
