@@ -1,4 +1,5 @@
-// A backend that may not go on, and the one that takes its place while operations are in flight.
+// The backend on its first use; one that may not go on, and the one that takes its place while operations are
+// in flight.
 //
 // Operations that the ring never took, or performs only when it is entered (sockets, pipes), are armed again
 // on epoll. Operations that the kernel may have begun (files, open, zero-copy sends) are never performed
@@ -6,12 +7,25 @@
 // then ends these operations, with the kernel's result, or with std::errc::state_not_recoverable if that is
 // lost: each may have been done, or not.
 
+#include "core/thread_token.hpp"
 #include "driver/choose.hpp"
 #include "driver/engine/rooms.hpp"
 
 #include <algorithm>
 
 namespace unio::inline v0_1::driver {
+
+// On first use, and what came of it later.
+int engine::bind() noexcept {
+  if (inherited_by_fork()) return detail::native(error::inherited_by_fork);
+  if (bound_) [[likely]]
+    return bind_error_;
+  bound_ = true;
+  owner_.store(this_thread_token(), std::memory_order_relaxed);
+  bind_error_ = backend_->bind(*this);
+  open_ = bind_error_ == 0 && !closing_;
+  return bind_error_;
+}
 
 // The backend may not go on (a seccomp filter that came later, say): epoll takes its place. What the kernel
 // has not begun is armed again there. What it may have begun is never performed again, and its memory is the

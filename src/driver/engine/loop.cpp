@@ -53,18 +53,6 @@ io_multiplexer::runner engine::run_by() const noexcept {
   return owner == this_thread_token() ? runner::this_thread : runner::another_thread;
 }
 
-// On first use, and what came of it later.
-int engine::bind() noexcept {
-  if (inherited_by_fork()) return detail::native(error::inherited_by_fork);
-  if (bound_) [[likely]]
-    return bind_error_;
-  bound_ = true;
-  owner_.store(this_thread_token(), std::memory_order_relaxed);
-  bind_error_ = backend_->bind(*this);
-  open_ = bind_error_ == 0 && !closing_;
-  return bind_error_;
-}
-
 // ---- a turn -----------------------------------------------------------------------------------------------
 
 // Takes in all that the kernel has; with `timers`, what becomes due is delivered in between. Returns 0
