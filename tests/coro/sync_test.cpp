@@ -388,7 +388,7 @@ TEST(threads, may_destroy_what_has_let_them_go) {
 
 // ---- a stop against a hand-over, from two other threads ---------------------------------------------------
 
-constexpr int rounds = 1500;
+constexpr int times_stopped = 1500;
 
 struct tally {
   int granted = 0, canceled = 0;
@@ -403,7 +403,7 @@ TEST(async_mutex, raced_by_a_stop_is_held_or_not_and_never_lost) {
   async_mutex m;
   tally all;
   race_grant_against_stop(
-      rounds, [&] { m.try_lock().release(); },
+      times_stopped, [&] { m.try_lock().release(); },
       [&] {
         return [](async_mutex& mutex, tally& t) -> task<> {
           auto g = co_await mutex.co_lock();
@@ -416,14 +416,14 @@ TEST(async_mutex, raced_by_a_stop_is_held_or_not_and_never_lost) {
         EXPECT_TRUE(m.try_lock()) << *all.last;
         all.last.reset();
       });
-  EXPECT_EQ(all.granted + all.canceled, rounds);
+  EXPECT_EQ(all.granted + all.canceled, times_stopped);
 }
 
 TEST(semaphore, raced_by_a_stop_gives_its_permits_or_keeps_them) {
   semaphore s(0);
   tally all;
   race_grant_against_stop(
-      rounds, [] {},
+      times_stopped, [] {},
       [&] {
         return [](semaphore& sem, tally& t) -> task<> {
           auto const r = co_await sem.co_acquire(2);
@@ -437,14 +437,14 @@ TEST(semaphore, raced_by_a_stop_gives_its_permits_or_keeps_them) {
         EXPECT_FALSE(s.try_acquire());
         all.last.reset();
       });
-  EXPECT_EQ(all.granted + all.canceled, rounds);
+  EXPECT_EQ(all.granted + all.canceled, times_stopped);
 }
 
 TEST(auto_reset_event, raced_by_a_stop_is_reset_or_stays_set) {
   auto_reset_event e;
   tally all;
   race_grant_against_stop(
-      rounds, [] {},
+      times_stopped, [] {},
       [&] {
         return [](auto_reset_event& ev, tally& t) -> task<> {
           auto const r = co_await ev.co_wait();
@@ -457,14 +457,14 @@ TEST(auto_reset_event, raced_by_a_stop_is_reset_or_stays_set) {
         EXPECT_EQ(e.try_wait(), !*all.last);
         all.last.reset();
       });
-  EXPECT_EQ(all.granted + all.canceled, rounds);
+  EXPECT_EQ(all.granted + all.canceled, times_stopped);
 }
 
 TEST(event, raced_by_a_stop_ends_the_wait_once) {
   event e;
   tally all;
   race_grant_against_stop(
-      rounds, [&] { e.reset(); },
+      times_stopped, [&] { e.reset(); },
       [&] {
         return [](event& ev, tally& t) -> task<> {
           auto const r = co_await ev.co_wait();
@@ -472,7 +472,7 @@ TEST(event, raced_by_a_stop_ends_the_wait_once) {
         }(e, all);
       },
       [&] { e.set(); }, [&] { EXPECT_TRUE(e.is_set()); });
-  EXPECT_EQ(all.granted + all.canceled, rounds);
+  EXPECT_EQ(all.granted + all.canceled, times_stopped);
 }
 
 // ---- semaphore --------------------------------------------------------------------------------------------
