@@ -102,15 +102,17 @@ struct route {
 /// up, are refused too, unless simulation_options::other_threads is set.
 ///
 /// Pipes and connections behave as Linux's pipes and connected Unix sockets: end of stream, EPIPE, and
-/// ECONNRESET once where the peer closed without having read everything. A connection over the network (IPv4,
-/// IPv6) takes time, may be reset, and its end is known to the peer only after some time: what is written
-/// until then is lost. The machine has all addresses: a socket that is bound to the wildcard is reached by
-/// every one, and what connects speaks from the address that it connects to. set_route() says which are far
+/// ECONNRESET once where the peer closed without having read everything. A connection over the network
+/// (IPv4, IPv6) takes time, may be reset, and its end is known to the peer only after some time: what is
+/// written to an end that has closed is lost, and writing fails when the answer to the first of it has
+/// come back. The machine has all addresses: a socket that is bound to the wildcard is reached by every
+/// one, and what connects speaks from the address that it connects to. set_route() says which are far
 /// away, unreachable or silent.
 ///
-/// Datagrams travel between the simulated sockets by their addresses; what is sent to no socket, or to one
-/// whose memory is full, is lost without a report. They are told where they came from and went to, with marks
-/// and the virtual time, are cut into segments, and are never joined. Descriptors are not carried.
+/// Datagrams travel between the simulated sockets by their addresses. What is sent to one whose memory is
+/// full is lost without a report, and so is what is sent to no socket, but where the sender is connected
+/// there: it is told once (ECONNREFUSED). They are told where they came from and went to, with marks and
+/// the virtual time, are cut into segments, and are never joined. Descriptors are not carried.
 ///
 /// Time           moves only while the simulation sleeps, to the next deadline, event, arrival or completion,
 ///                with advance(), and by a microsecond with each look that finds nothing while something is

@@ -3,6 +3,7 @@
 #include "testing/ends.hpp"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -25,6 +26,10 @@ template <class F> void for_pieces(iovec const* v, std::size_t bytes, F f) {
     if (here != 0) f(static_cast<std::byte*>(v->iov_base), here);
     bytes -= here;
   }
+}
+
+bool is_unconnected(description const& d) noexcept {
+  return d.kind == thing::listener || (d.kind == thing::socket && d.in == nullptr);
 }
 
 } // namespace
@@ -62,11 +67,11 @@ void world::send_over(line& l, channel& c, iovec const* v, std::size_t bytes) no
   std::vector<std::byte> all;
   all.reserve(bytes);
   for_pieces(v, bytes, [&](std::byte const* p, std::size_t size) { all.insert(all.end(), p, p + size); });
-  bool const is_read =
-      c.readers >= 2; // else it is lost: the peer has gone, and this end does not know it yet
+  bool const is_read = c.readers >= 2; // else the peer has gone
+  std::shared_ptr<channel> const& way = l.ways[&c == l.ways[0].get() ? 0 : 1];
+  if (!is_read) refuse_bytes(l, way);
   if (is_read && l.latency == 0) c.put(all.data(), all.size());
   if (is_read && l.latency != 0) {
-    std::shared_ptr<channel> const& way = l.ways[&c == l.ways[0].get() ? 0 : 1];
     std::int64_t const jitter =
         static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(l.latency)));
     c.under_way += bytes;
@@ -80,6 +85,19 @@ void world::send_over(line& l, channel& c, iovec const* v, std::size_t bytes) no
   if (l.bytes_until_reset < 0) return;
   l.bytes_until_reset -= static_cast<std::int64_t>(std::min<std::size_t>(bytes, 1 << 20));
   if (l.bytes_until_reset < 0) reset(l);
+}
+
+// The peer has closed having read everything: its system answers what still comes with a reset, and the
+// writer's calls fail from then on, no earlier.
+void world::refuse_bytes(line const& l, std::shared_ptr<channel> const& way) noexcept {
+  if (way->breaks_at != deadline::forever) return;
+  way->breaks_at = moment(2 * l.latency);
+  if (l.latency == 0) {
+    way->refused = true;
+  } else {
+    later(way->breaks_at, [way] { way->refused = true; });
+  }
+  note("refused bytes", 0, 0);
 }
 
 // eventfd(2): eight bytes each time.
@@ -140,10 +158,14 @@ std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int
     }
     if (at >= 0) return -ESPIPE;
     if (d.kind == thing::event) return read_event(d, v, wanted);
-    if (d.kind == thing::socket && d.in == nullptr)
-      return d.is_connecting ? -EAGAIN : d.failure != 0 ? -std::exchange(d.failure, 0) : -ENOTCONN;
+    if (is_unconnected(d)) {
+      if (d.is_connecting) return -EAGAIN;
+      if (d.failure != 0) return -std::exchange(d.failure, 0);
+      return d.was_refused ? 0 : d.family == AF_UNIX ? -EINVAL : -ENOTCONN;
+    }
     if (d.in == nullptr) return -EBADF;
-    if (wanted == 0) return 0;
+    bool const receives = c == call::recv || c == call::recvmsg; // waits, though it wants nothing
+    if (wanted == 0 && !receives) return 0;
     if (d.in->size() != 0) return read_channel(*d.in, v, wanted);
     if (!ended(d, *d.in, now_)) return -EAGAIN;
     return std::exchange(d.in->reset, false) ? -ECONNRESET : 0;
@@ -181,11 +203,18 @@ std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::in
     }
     if (at >= 0) return -ESPIPE;
     if (d.kind == thing::event) return write_event(d, v, wanted);
-    if (d.kind == thing::socket && d.out == nullptr)
-      return d.is_connecting ? -EAGAIN : d.failure != 0 ? -std::exchange(d.failure, 0) : -EPIPE;
+    if (is_unconnected(d)) {
+      if (d.is_connecting) return -EAGAIN;
+      if (d.failure != 0) return -std::exchange(d.failure, 0);
+      return d.family == AF_UNIX ? -ENOTCONN : -EPIPE;
+    }
     if (d.out == nullptr) return -EBADF;
-    if (broken(d, *d.out, now_)) // tcp_reset(): the first call of either direction reports it
-      return d.line != nullptr && std::exchange(d.in->reset, false) ? -ECONNRESET : -EPIPE;
+    if (wanted == 0 && d.kind == thing::pipe) return 0;
+    if (broken(d, *d.out, now_)) { // tcp_reset(): the first call of either direction reports it
+      if (d.line != nullptr && std::exchange(d.in->reset, false)) return -ECONNRESET;
+      d.out->refused = false;
+      return -EPIPE;
+    }
     return wanted == 0 ? 0 : write_channel(d, v, wanted);
   };
   return on(c, fd, perform, !no_wait);

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 namespace unio::inline v0_1::testing {
 namespace {
@@ -127,6 +128,7 @@ void world::deliver(datagram&& g) noexcept {
     int const fits = !unconnected && d->peer == g.from ? 3 : !unconnected ? 0 : is_exact ? 2 : 1;
     if (fits > found_fits) found = d.get(), found_fits = fits;
   }
+  if (found == nullptr) report_lost(g);
   if (found == nullptr || one_in(options.lost_datagrams, 8)) {
     if (on_story != nullptr) on_story(("a datagram to " + to_string(g.to) + " is lost").c_str());
     return note("lost", 0, 0);
@@ -146,6 +148,22 @@ void world::deliver(datagram&& g) noexcept {
   note("arrived", static_cast<std::int64_t>(g.bytes.size()), static_cast<std::int64_t>(at));
 }
 
+// By ICMP, to a socket that is connected there: no other one asks for it (udp(7)).
+void world::report_lost(datagram const& g) noexcept {
+  for (std::shared_ptr<description> const& d : table_) {
+    if (d == nullptr || d->kind != thing::datagrams || d->peer != g.to || d->name != g.from) continue;
+    auto const tell = [this, weak = std::weak_ptr(d)] {
+      std::shared_ptr<description> const sender = weak.lock();
+      if (sender == nullptr) return;
+      sender->failure = ECONNREFUSED;
+      ++sender->changes;
+      note("refused", 0, 0);
+    };
+    std::int64_t const latency = d->is_networked ? latency_to(g.to) : 0;
+    return latency != 0 ? later(moment(latency), tell) : tell();
+  }
+}
+
 std::int64_t world::send_message(description& d, msghdr const& m) noexcept {
   datagram g;
   g.to = d.peer;
@@ -159,6 +177,7 @@ std::int64_t world::send_message(description& d, msghdr const& m) noexcept {
   if (g.to.family() == address_family::unspecified) return -EDESTADDRREQ;
   if (g.to.family() == address_family::ipv4 && takes_ipv6_only(d)) return -ENETUNREACH;
   if (is_inet(g.to) && g.to.port() == 0) return -EINVAL;
+  if (d.failure != 0) return -std::exchange(d.failure, 0);
   if (!name_itself(d, g.to)) return -EAGAIN;
   g.from = is_any(d.name) ? with_port(g.to, d.name.port()) : d.name;
   route const* const r = find_route(g.to);
@@ -208,6 +227,7 @@ std::int64_t world::receive_messages(call c, int fd, mmsghdr* messages, unsigned
   if (d == nullptr) return leave(c, fd, -EBADF);
   if (int const e = enter(c, fd); e != 0) return e;
   if (d->kind != thing::datagrams) return leave(c, fd, -EOPNOTSUPP);
+  if (d->failure != 0) return leave(c, fd, -std::exchange(d->failure, 0));
   if (d->arrived.empty()) {
     pass_moment();
     return leave(c, fd, -EAGAIN);

@@ -6,6 +6,9 @@
 
 namespace unio::inline v0_1::testing {
 
+/// By shutdown(2), and not by a close.
+constexpr bool was_shut(channel const& c) noexcept { return c.writers < 0; }
+
 /// A socket's direction has ended once one end has closed or shut it; both count for it from the start.
 inline bool was_ended(description const& d, channel const& c) noexcept {
   return d.kind == thing::socket ? c.writers < 2 || c.readers < 2 : c.writers == 0;
@@ -16,7 +19,14 @@ inline bool ended(description const& d, channel const& c, std::int64_t now) noex
 }
 /// For the writer.
 inline bool broken(description const& d, channel const& c, std::int64_t now) noexcept {
-  return d.kind == thing::socket ? was_ended(d, c) && c.breaks_at <= now : c.readers == 0;
+  if (d.kind != thing::socket) return c.readers == 0;
+  return was_ended(d, c) && (was_shut(c) || c.breaks_at <= now);
+}
+/// A connection over the network that is no more: it was reset, or both ends have ended it.
+inline bool is_over(description const& d, std::int64_t now) noexcept {
+  if (d.line == nullptr) return false;
+  bool const heard = was_ended(d, *d.in) && d.in->under_way == 0 && d.in->ends_at <= now;
+  return (heard && (d.in->was_reset || was_shut(*d.out))) || (!was_shut(*d.out) && broken(d, *d.out, now));
 }
 
 } // namespace unio::testing

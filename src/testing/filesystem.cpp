@@ -1,6 +1,7 @@
 // The simulated filesystem: a tree in memory, with the directories that programs expect. It has no symbolic
 // links, no owners, and permissions that are not checked.
 
+#include "sys/kernel_call.hpp"
 #include "testing/addresses.hpp"
 #include "testing/world.hpp"
 
@@ -8,6 +9,7 @@
 #include <linux/fs.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -53,6 +55,18 @@ std::string path_to(node const& n) {
   return path;
 }
 
+// umask(2) tells it only by changing it: proc(5) does not.
+unsigned creation_mask() noexcept {
+  constexpr std::string_view title = "\nUmask:\t";
+  char text[512]; // it is the second line
+  std::int64_t const fd = sys::call(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+  std::int64_t const n = fd >= 0 ? sys::call(SYS_read, fd, text, sizeof(text) - 1) : 0;
+  if (fd >= 0) (void)sys::call(SYS_close, fd);
+  text[std::max<std::int64_t>(n, 0)] = '\0';
+  char const* const line = std::strstr(text, title.data());
+  return line != nullptr ? static_cast<unsigned>(std::strtoul(line + title.size(), nullptr, 8)) : 0;
+}
+
 template <class Stat> void describe(node const& n, Stat& s) noexcept {
   s = {};
   s.st_dev = makedev(disk_major, 1);
@@ -72,6 +86,10 @@ std::shared_ptr<node> world::make_node(node_kind kind, unsigned permissions) {
   n->permissions = permissions & 07777;
   if (kind == node_kind::file) n->file = std::make_shared<file_data>();
   return n;
+}
+
+std::shared_ptr<node> world::create_node(node_kind kind, unsigned permissions) {
+  return make_node(kind, permissions & ~creation_mask());
 }
 
 void world::put(std::shared_ptr<node> const& in, std::string const& name, std::shared_ptr<node> const& n) {
@@ -148,13 +166,13 @@ std::int64_t world::open_now(int dir, char const* path, int flags, unsigned perm
     if (n == nullptr) return -ENOENT;
     if (!is_directory(*n)) return -ENOTDIR;
     if (!writes_to_it) return -EINVAL;
-    n = make_node(node_kind::file, permissions);
+    n = create_node(node_kind::file, permissions);
     n->parent = at.node;
     n->name.assign(1, '#').append(std::to_string(n->inode));
   } else if (n == nullptr) {
     if ((flags & O_CREAT) == 0 || only_names) return -ENOENT;
     if (at.wants_directory) return -EISDIR;
-    n = make_node(node_kind::file, permissions);
+    n = create_node(node_kind::file, permissions);
     put(at.in, at.name, n);
   } else if (!only_names) {
     if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) return -EEXIST;
@@ -200,7 +218,7 @@ std::int64_t world::make_directory(int dir, char const* path, unsigned permissio
     place at;
     if (std::int64_t const r = locate(dir, path, at); r < 0) return r;
     if (at.node != nullptr || at.in == nullptr) return -EEXIST;
-    put(at.in, at.name, make_node(node_kind::directory, permissions));
+    put(at.in, at.name, create_node(node_kind::directory, permissions));
     return 0;
   };
   return leave(call::mkdirat, first_descriptor, perform());

@@ -2,6 +2,7 @@
 // looking at bytes that stay.
 
 #include "testing/addresses.hpp"
+#include "testing/ends.hpp"
 #include "testing/world.hpp"
 
 #include <poll.h>
@@ -11,11 +12,6 @@
 #include <algorithm>
 
 namespace unio::inline v0_1::testing {
-namespace {
-
-constexpr bool was_shut(int count) noexcept { return count < 0; } // by shutdown(2), and not by a close
-
-} // namespace
 
 std::shared_ptr<description> world::share(description const* d) const noexcept {
   auto const found = std::find_if(table_.begin(), table_.end(), [d](auto const& x) { return x.get() == d; });
@@ -56,6 +52,11 @@ std::int64_t world::arm_timer(int fd, std::int64_t due, std::int64_t interval) n
   note("timerfd_settime", fd - first_descriptor, due);
   expect_timer(d);
   return 0;
+}
+
+bool world::is_timer(int fd) const noexcept {
+  description const* const d = find(fd);
+  return d != nullptr && d->is_timer;
 }
 
 void world::timer_of(int fd, std::int64_t& due, std::int64_t& interval) const noexcept {
@@ -104,6 +105,9 @@ std::int64_t world::waiting_bytes(int fd) const noexcept {
   if (d == nullptr) return -EBADF;
   if (d->kind == thing::datagrams)
     return d->arrived.empty() ? 0 : static_cast<std::int64_t>(d->arrived.front().bytes.size());
+  if (d->kind == thing::listener) return -EINVAL;
+  if (d->kind == thing::event) return -ENOTTY;
+  if (d->kind == thing::pipe) return static_cast<std::int64_t>((d->in != nullptr ? d->in : d->out)->size());
   if (d->kind == thing::file)
     return std::max<std::int64_t>(
         0, static_cast<std::int64_t>(d->file->bytes.size()) - static_cast<std::int64_t>(d->position));
@@ -116,7 +120,15 @@ short world::poll_events(int fd) const noexcept {
   int events = 0;
   if (d->kind == thing::socket && d->in == nullptr) {
     if (d->is_connecting) return 0;
-    events = d->failure != 0 ? POLLIN | POLLOUT | POLLERR | POLLHUP | POLLRDHUP : POLLOUT | POLLHUP;
+    events = POLLOUT | POLLWRNORM | POLLHUP;
+    if (d->was_refused) events |= POLLIN | POLLRDNORM | POLLRDHUP;
+    if (d->failure != 0) events |= POLLERR;
+    return static_cast<short>(events);
+  }
+  if (d->kind == thing::datagrams) {
+    events = POLLOUT | POLLWRNORM;
+    if (!d->arrived.empty()) events |= POLLIN | POLLRDNORM;
+    if (d->failure != 0) events |= POLLERR;
     return static_cast<short>(events);
   }
   if (is_ready(fd, readiness::readable)) events |= POLLIN | POLLRDNORM;
@@ -133,11 +145,11 @@ short world::poll_events(int fd) const noexcept {
     channel const& out = *d->out;
     bool const hears_no_more =
         d->reads_no_more || ((in.writers < 2 || in.readers < 2) && in.under_way == 0 && in.ends_at <= now_);
-    bool const is_over =
-        d->line == nullptr ? out.readers < 2 || was_shut(out.writers) : was_shut(out.writers);
+    bool const says_no_more = was_shut(out) || (d->line == nullptr && out.readers < 2);
     if (hears_no_more) events |= POLLRDHUP;
-    if (hears_no_more && is_over) events |= POLLHUP;
+    if ((hears_no_more && says_no_more) || is_over(*d, now_)) events |= POLLHUP;
     if (hears_no_more && in.reset) events |= POLLERR | POLLHUP;
+    if (out.refused) events |= POLLERR;
   }
   return static_cast<short>(events);
 }
@@ -148,6 +160,7 @@ std::uint64_t world::edges(int fd) const noexcept {
   std::uint64_t n = d->news;
   if (d->in != nullptr) n += 1 + d->in->arrived;
   if ((poll_events(fd) & (POLLRDHUP | POLLHUP | POLLERR)) != 0) n += std::uint64_t{1} << 62;
+  n += d->changes << 48;
   return n;
 }
 

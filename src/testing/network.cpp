@@ -18,6 +18,8 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <limits>
+#include <utility>
 
 namespace unio::inline v0_1::testing {
 namespace {
@@ -54,55 +56,112 @@ std::string unix_name(sockaddr const* a, unsigned size) {
                              : std::string(u->sun_path, strnlen(u->sun_path, n));
 }
 
+enum class option_kind : std::uint8_t { as_is, flag, number };
+
 struct known_option {
   int level;
   int name;
+  option_kind kind = option_kind::as_is;
+  int initial = 0;
+  int least = 0; // of a number; others are refused
+  int most = std::numeric_limits<int>::max();
 };
-// What has a meaning on a stream or datagram socket and none here: it is kept, and told when asked for.
-// socket(7), tcp(7), ip(7), ipv6(7), udp(7).
+constexpr option_kind as_is = option_kind::as_is, flag = option_kind::flag, number = option_kind::number;
+constexpr int most_text = 16; // TCP_CA_NAME_MAX
+
+// What has a meaning on a stream or datagram socket and none here: it is kept, and told when asked for;
+// before that, what a new socket has. socket(7), tcp(7), ip(7), ipv6(7), udp(7).
 constexpr known_option of_all[] = {
-    {SOL_SOCKET, SO_REUSEADDR},    {SOL_SOCKET, SO_REUSEPORT},       {SOL_SOCKET, SO_KEEPALIVE},
-    {SOL_SOCKET, SO_LINGER},       {SOL_SOCKET, SO_SNDBUF},          {SOL_SOCKET, SO_RCVBUF},
-    {SOL_SOCKET, SO_BROADCAST},    {SOL_SOCKET, SO_PRIORITY},        {SOL_SOCKET, SO_MARK},
-    {SOL_SOCKET, SO_BUSY_POLL},    {SOL_SOCKET, SO_ZEROCOPY},        {SOL_SOCKET, SO_TIMESTAMPNS},
-    {SOL_SOCKET, SO_BINDTODEVICE}, {SOL_SOCKET, SO_PASSCRED},        {SOL_SOCKET, SO_INCOMING_CPU},
-    {SOL_SOCKET, SO_RXQ_OVFL},     {SOL_SOCKET, SO_MAX_PACING_RATE}, {SOL_SOCKET, SO_RCVLOWAT},
-    {SOL_SOCKET, SO_SNDBUFFORCE},  {SOL_SOCKET, SO_RCVBUFFORCE},     {SOL_SOCKET, SO_OOBINLINE},
+    {SOL_SOCKET, SO_REUSEADDR, flag},
+    {SOL_SOCKET, SO_REUSEPORT, flag},
+    {SOL_SOCKET, SO_KEEPALIVE, flag},
+    {SOL_SOCKET, SO_LINGER},
+    {SOL_SOCKET, SO_SNDBUF},
+    {SOL_SOCKET, SO_RCVBUF},
+    {SOL_SOCKET, SO_BROADCAST, flag},
+    {SOL_SOCKET, SO_PRIORITY},
+    {SOL_SOCKET, SO_MARK},
+    {SOL_SOCKET, SO_BUSY_POLL},
+    {SOL_SOCKET, SO_ZEROCOPY, flag},
+    {SOL_SOCKET, SO_TIMESTAMPNS, flag},
+    {SOL_SOCKET, SO_BINDTODEVICE},
+    {SOL_SOCKET, SO_PASSCRED, flag},
+    {SOL_SOCKET, SO_INCOMING_CPU, as_is, -1},
+    {SOL_SOCKET, SO_RXQ_OVFL, flag},
+    {SOL_SOCKET, SO_MAX_PACING_RATE, as_is, -1},
+    {SOL_SOCKET, SO_RCVLOWAT, as_is, 1},
+    {SOL_SOCKET, SO_SNDBUFFORCE},
+    {SOL_SOCKET, SO_RCVBUFFORCE},
+    {SOL_SOCKET, SO_OOBINLINE, flag},
 };
 constexpr known_option of_ip[] = {
-    {IPPROTO_IP, IP_TOS},          {IPPROTO_IP, IP_TTL},           {IPPROTO_IP, IP_PKTINFO},
-    {IPPROTO_IP, IP_RECVTOS},      {IPPROTO_IP, IP_RECVTTL},       {IPPROTO_IP, IP_RECVERR},
-    {IPPROTO_IP, IP_MTU_DISCOVER}, {IPPROTO_IP, IP_FREEBIND},      {IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT},
-    {IPPROTO_IP, IP_MULTICAST_IF}, {IPPROTO_IP, IP_MULTICAST_TTL}, {IPPROTO_IP, IP_MULTICAST_LOOP},
-    {IPPROTO_IP, IP_TRANSPARENT},
+    {IPPROTO_IP, IP_TOS},
+    {IPPROTO_IP, IP_TTL, number, 64, 1, 255},
+    {IPPROTO_IP, IP_PKTINFO, flag},
+    {IPPROTO_IP, IP_RECVTOS, flag},
+    {IPPROTO_IP, IP_RECVTTL, flag},
+    {IPPROTO_IP, IP_RECVERR, flag},
+    {IPPROTO_IP, IP_MTU_DISCOVER, as_is, IP_PMTUDISC_WANT},
+    {IPPROTO_IP, IP_FREEBIND, flag},
+    {IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, flag},
+    {IPPROTO_IP, IP_MULTICAST_IF},
+    {IPPROTO_IP, IP_MULTICAST_TTL, as_is, 1},
+    {IPPROTO_IP, IP_MULTICAST_LOOP, flag, 1},
+    {IPPROTO_IP, IP_TRANSPARENT, flag},
 };
 constexpr known_option of_ipv6[] = {
-    {IPPROTO_IPV6, IPV6_V6ONLY},         {IPPROTO_IPV6, IPV6_RECVPKTINFO},
-    {IPPROTO_IPV6, IPV6_RECVTCLASS},     {IPPROTO_IPV6, IPV6_TCLASS},
-    {IPPROTO_IPV6, IPV6_RECVERR},        {IPPROTO_IPV6, IPV6_UNICAST_HOPS},
-    {IPPROTO_IPV6, IPV6_MTU_DISCOVER},   {IPPROTO_IPV6, IPV6_RECVHOPLIMIT},
-    {IPPROTO_IPV6, IPV6_MULTICAST_IF},   {IPPROTO_IPV6, IPV6_MULTICAST_HOPS},
-    {IPPROTO_IPV6, IPV6_MULTICAST_LOOP},
+    {IPPROTO_IPV6, IPV6_V6ONLY, flag},
+    {IPPROTO_IPV6, IPV6_RECVPKTINFO, flag},
+    {IPPROTO_IPV6, IPV6_RECVTCLASS, flag},
+    {IPPROTO_IPV6, IPV6_TCLASS},
+    {IPPROTO_IPV6, IPV6_RECVERR, flag},
+    {IPPROTO_IPV6, IPV6_UNICAST_HOPS, as_is, 64},
+    {IPPROTO_IPV6, IPV6_MTU_DISCOVER, as_is, IPV6_PMTUDISC_WANT},
+    {IPPROTO_IPV6, IPV6_RECVHOPLIMIT, flag},
+    {IPPROTO_IPV6, IPV6_MULTICAST_IF},
+    {IPPROTO_IPV6, IPV6_MULTICAST_HOPS, as_is, 1},
+    {IPPROTO_IPV6, IPV6_MULTICAST_LOOP, flag, 1},
 };
 constexpr known_option of_tcp[] = {
-    {IPPROTO_TCP, TCP_NODELAY},          {IPPROTO_TCP, TCP_CORK},         {IPPROTO_TCP, TCP_KEEPIDLE},
-    {IPPROTO_TCP, TCP_KEEPINTVL},        {IPPROTO_TCP, TCP_KEEPCNT},      {IPPROTO_TCP, TCP_USER_TIMEOUT},
-    {IPPROTO_TCP, TCP_SYNCNT},           {IPPROTO_TCP, TCP_DEFER_ACCEPT}, {IPPROTO_TCP, TCP_QUICKACK},
-    {IPPROTO_TCP, TCP_FASTOPEN},         {IPPROTO_TCP, TCP_CONGESTION},   {IPPROTO_TCP, TCP_MAXSEG},
-    {IPPROTO_TCP, TCP_NOTSENT_LOWAT},    {IPPROTO_TCP, TCP_LINGER2},      {IPPROTO_TCP, TCP_WINDOW_CLAMP},
-    {IPPROTO_TCP, TCP_FASTOPEN_CONNECT},
+    {IPPROTO_TCP, TCP_NODELAY, flag},
+    {IPPROTO_TCP, TCP_CORK, flag},
+    {IPPROTO_TCP, TCP_KEEPIDLE, number, 7200, 1, 32767},
+    {IPPROTO_TCP, TCP_KEEPINTVL, number, 75, 1, 32767},
+    {IPPROTO_TCP, TCP_KEEPCNT, number, 9, 1, 127},
+    {IPPROTO_TCP, TCP_USER_TIMEOUT, number},
+    {IPPROTO_TCP, TCP_SYNCNT, number, 6, 1, 127},
+    {IPPROTO_TCP, TCP_DEFER_ACCEPT},
+    {IPPROTO_TCP, TCP_QUICKACK, as_is, 1},
+    {IPPROTO_TCP, TCP_FASTOPEN},
+    {IPPROTO_TCP, TCP_CONGESTION},
+    {IPPROTO_TCP, TCP_MAXSEG, as_is, 536},
+    {IPPROTO_TCP, TCP_NOTSENT_LOWAT},
+    {IPPROTO_TCP, TCP_LINGER2, as_is, 60},
+    {IPPROTO_TCP, TCP_WINDOW_CLAMP},
+    {IPPROTO_TCP, TCP_FASTOPEN_CONNECT, flag},
 };
-constexpr known_option of_udp[] = {{SOL_UDP, UDP_GRO}, {SOL_UDP, UDP_SEGMENT}};
+constexpr known_option of_udp[] = {{SOL_UDP, UDP_GRO, flag}, {SOL_UDP, UDP_SEGMENT}};
 
-bool is_known(description const& d, int level, int name) noexcept {
-  auto const has = [&](auto const& list) {
-    return std::any_of(std::begin(list), std::end(list),
-                       [&](known_option const& o) { return o.level == level && o.name == name; });
+bool has_ports(description const& d) noexcept {
+  return d.family == AF_INET || d.family == AF_INET6 || d.kind == thing::datagrams;
+}
+
+known_option const* find_known(description const& d, int level, int name) noexcept {
+  auto const in = [&](auto const& list) {
+    auto const found =
+        std::ranges::find_if(list, [&](known_option const& o) { return o.level == level && o.name == name; });
+    return found != std::end(list) ? &*found : nullptr;
   };
-  bool const on_ip = d.family == AF_INET || d.family == AF_INET6;
-  bool const has_ports = on_ip || d.kind == thing::datagrams;
-  return has(of_all) || (has_ports && (has(of_ip) || has(of_ipv6))) || (is_stream(d) && has(of_tcp)) ||
-         (d.kind == thing::datagrams && has(of_udp));
+  if (level == SOL_SOCKET) return in(of_all);
+  if (level == IPPROTO_IP) return in(of_ip);
+  if (level == IPPROTO_IPV6) return in(of_ipv6);
+  return d.kind == thing::datagrams ? in(of_udp) : in(of_tcp);
+}
+
+// A socket of another family, or of another protocol.
+bool has_no_such_level(description const& d, int level) noexcept {
+  return level != SOL_SOCKET &&
+         (!has_ports(d) || (level == IPPROTO_TCP && !is_stream(d)) || (level == SOL_UDP && is_stream(d)));
 }
 
 } // namespace
@@ -216,7 +275,7 @@ std::int64_t world::bind(int fd, sockaddr const* at, unsigned size) noexcept {
         place where;
         if (std::int64_t const r = locate(AT_FDCWD, key.c_str(), where); r < 0) return r;
         if (where.node != nullptr) return -EADDRINUSE; // also if its socket is closed
-        auto const made = make_node(node_kind::socket, 0755);
+        auto const made = create_node(node_kind::socket, 0777);
         made->socket = shared;
         put(where.in, where.name, made);
         auto const whole = static_cast<unsigned>(offsetof(sockaddr_un, sun_path) + key.size() + 1);
@@ -240,6 +299,7 @@ std::int64_t world::listen(int fd, int backlog) noexcept {
     if (d.kind == thing::datagrams) return -EOPNOTSUPP;
     if (!is_stream(d)) return -ENOTSOCK;
     if (d.in != nullptr || d.is_connecting) return -EINVAL;
+    if (!is_listening(d) && is_inet(d.name) && d.name.port() != 0 && is_in_use(d, d.name)) return -EADDRINUSE;
     if (d.family == AF_UNIX && d.name.family() == address_family::unspecified) return -EINVAL;
     if (d.family != AF_UNIX && !(is_inet(d.name) && d.name.port() != 0)) {
       endpoint const any = any_of(d.family);
@@ -258,8 +318,8 @@ std::int64_t world::listen(int fd, int backlog) noexcept {
 std::int64_t world::name_of(int fd, bool peer, sockaddr* name, unsigned* size) noexcept {
   return on(peer ? call::getpeername : call::getsockname, fd, [&](description& d) -> std::int64_t {
     if (!is_stream(d) && d.kind != thing::datagrams) return -ENOTSOCK;
-    bool const is_connected =
-        d.kind == thing::datagrams ? d.peer.family() != address_family::unspecified : d.in != nullptr;
+    bool const is_connected = d.kind == thing::datagrams ? d.peer.family() != address_family::unspecified
+                                                         : d.in != nullptr && !is_over(d, now_);
     if (peer && !is_connected) return -ENOTCONN;
     endpoint const& known = peer ? d.peer : d.name;
     bool const on_ip = d.family == AF_INET || d.family == AF_INET6;
@@ -323,7 +383,8 @@ std::int64_t world::connect(int fd, sockaddr const* to, unsigned size) noexcept 
     if (size < sizeof(to->sa_family)) return -EINVAL;
     bool const is_unix = d.family == AF_UNIX || d.family == 0; // of a pair
     if (is_unix) return to->sa_family == AF_UNIX ? connect_unix(d, to, size) : -EINVAL;
-    if (d.in != nullptr) return -EISCONN;
+    if (to->sa_family == AF_UNSPEC) return refuse("connect(2) of a stream socket with AF_UNSPEC");
+    if (d.in != nullptr && !d.awaits_outcome) return -EISCONN;
     if (to->sa_family != d.family) return -EAFNOSUPPORT;
     if (size < (d.family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6))) return -EINVAL;
     return connect_stream(shared, to, size);
@@ -362,16 +423,19 @@ std::int64_t world::connect_unix(description& d, sockaddr const* to, unsigned si
 std::int64_t world::connect_stream(std::shared_ptr<description> const& d, sockaddr const* to,
                                    unsigned size) noexcept {
   if (d->is_connecting) return -EALREADY;
-  if (d->failure != 0) return -std::exchange(d->failure, 0);
+  if (std::exchange(d->awaits_outcome, false)) { // told once, by inet_stream_connect()
+    d->was_refused = false;
+    int const failure = std::exchange(d->failure, 0);
+    return d->in != nullptr ? 0 : failure != 0 ? -failure : -ECONNABORTED;
+  }
   d->peer = destination(unmapped(endpoint_of(to, size)));
   if (takes_ipv6_only(*d) && d->peer.family() == address_family::ipv4) return -ENETUNREACH;
   if (d->peer.port() == 0) return -ECONNREFUSED;
   if (!name_itself(*d, d->peer)) return -EADDRNOTAVAIL;
-  d->is_connecting = true;
+  d->is_connecting = d->awaits_outcome = true; // never done at once
   std::int64_t const latency = latency_to(d->peer);
   if (latency == 0 && (!options.delays || random.one_in(2))) {
     arrive(d, 0);
-    if (!d->is_connecting) return -std::exchange(d->failure, 0);
     return -EINPROGRESS;
   }
   later(moment(2 * latency), [this, weak = std::weak_ptr(d)] {
@@ -401,6 +465,8 @@ void world::arrive(std::shared_ptr<description> const& client, int attempt) noex
   }
   client->is_connecting = false;
   client->failure = failure;
+  client->was_refused = failure != 0;
+  ++client->changes;
   note(failure == 0 ? "connected" : "not connected", failure, client->peer.port());
   if (failure != 0) return;
 
@@ -444,7 +510,7 @@ void world::reset(line& l) noexcept {
   note("reset", 0, 0);
   for (std::shared_ptr<channel> const& way : l.ways) {
     way->cut();
-    way->reset = true;
+    way->break_off();
     way->readers = way->writers = never_again;
     way->ends_at = way->breaks_at = 0;
   }
@@ -454,7 +520,8 @@ void world::tell_peer(line& l, channel& in, channel& out) noexcept {
   if (in.is_cut) return;
   std::int64_t const known_at = std::max(moment(l.latency), out.arrives_at);
   if (out.ends_at == 0) out.ends_at = known_at;
-  in.breaks_at = known_at;
+  std::int64_t const breaks_at = out.was_reset ? known_at : deadline::forever;
+  in.breaks_at = in.breaks_at == 0 ? breaks_at : std::min(in.breaks_at, breaks_at);
   if (known_at > now_) later(known_at, [] {});
 }
 
@@ -463,6 +530,8 @@ void world::tell_peer(line& l, channel& in, channel& out) noexcept {
 std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* size) noexcept {
   return on(call::getsockopt, fd, [&](description& d) -> std::int64_t {
     if (!is_stream(d) && d.kind != thing::datagrams) return -ENOTSOCK;
+    if (has_no_such_level(d, level)) return -EOPNOTSUPP;
+    if (static_cast<int>(*size) < 0) return -EINVAL;
     int value = 0;
     bool special = level == SOL_SOCKET;
     if (special && name == SO_ACCEPTCONN) {
@@ -475,6 +544,7 @@ std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* s
       value = d.family == AF_UNIX || d.family == 0 ? 0 : is_stream(d) ? IPPROTO_TCP : IPPROTO_UDP;
     } else if (special && name == SO_ERROR) {
       value = std::exchange(d.failure, 0);
+      if (value == 0 && d.out != nullptr && std::exchange(d.out->refused, false)) value = EPIPE;
       if (value == 0 && d.in != nullptr && ended(d, *d.in, now_) && std::exchange(d.in->reset, false))
         value = ECONNRESET;
     } else if (special && (name == SO_SNDBUF || name == SO_RCVBUF) && !d.options.contains({level, name})) {
@@ -490,7 +560,8 @@ std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* s
     }
     if (!special) {
       auto const kept = d.options.find({level, name});
-      if (kept == d.options.end() && !is_known(d, level, name)) {
+      known_option const* const known = find_known(d, level, name);
+      if (kept == d.options.end() && known == nullptr) {
         (void)refuse("getsockopt(2) of this option");
         return -ENOPROTOOPT;
       }
@@ -500,6 +571,13 @@ std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* s
         *size = static_cast<unsigned>(n);
         return 0;
       }
+      if (level == IPPROTO_TCP && name == TCP_CONGESTION) {
+        constexpr char usual[most_text] = "cubic";
+        *size = std::min(*size, static_cast<unsigned>(sizeof(usual)));
+        std::memcpy(v, usual, *size);
+        return 0;
+      }
+      value = known->initial;
     }
     int const told[2] = {value, 0};
     bool const is_pair = level == SOL_SOCKET && name == SO_LINGER;
@@ -514,19 +592,35 @@ std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* s
 std::int64_t world::set_option(int fd, int level, int name, void const* v, unsigned size) noexcept {
   return on(call::setsockopt, fd, [&](description& d) -> std::int64_t {
     if (!is_stream(d) && d.kind != thing::datagrams) return -ENOTSOCK;
-    if (!is_known(d, level, name)) {
+    if (has_no_such_level(d, level)) return -EOPNOTSUPP;
+    known_option const* const known = find_known(d, level, name);
+    if (known == nullptr) {
       (void)refuse("setsockopt(2) of this option");
       return -ENOPROTOOPT;
     }
-    bool const is_number = level == SOL_SOCKET && name != SO_BINDTODEVICE;
+    bool const is_text = name == (level == SOL_SOCKET ? SO_BINDTODEVICE : TCP_CONGESTION);
+    bool const is_number = (level == SOL_SOCKET || level == IPPROTO_TCP) && !is_text;
     if (is_number && size < (name == SO_LINGER ? sizeof(linger) : sizeof(int))) return -EINVAL;
     auto const* const from = static_cast<std::byte const*>(v);
     std::vector<std::byte> value(from, from + size);
     if (level == SOL_SOCKET && (name == SO_SNDBUF || name == SO_RCVBUF) && size >= sizeof(int)) {
       int bytes = 0;
       std::memcpy(&bytes, v, sizeof(bytes));
-      bytes = std::clamp(bytes, 1, 1 << 29) * 2; // socket(7): the kernel doubles it
+      constexpr int least_sent = 4608, least_received = 2304; // socket(7): the kernel doubles it
+      bytes = std::max(std::clamp(bytes, 1, 1 << 29) * 2, name == SO_SNDBUF ? least_sent : least_received);
       std::memcpy(value.data(), &bytes, sizeof(bytes));
+    }
+    if (known->kind != option_kind::as_is && size >= sizeof(int)) {
+      int asked = 0;
+      std::memcpy(&asked, v, sizeof(asked));
+      if (known->kind == option_kind::flag) {
+        asked = asked != 0 ? 1 : 0;
+      } else if (level == IPPROTO_IP && name == IP_TTL && asked == -1) {
+        asked = known->initial;
+      } else if (asked < known->least || asked > known->most) {
+        return -EINVAL;
+      }
+      std::memcpy(value.data(), &asked, sizeof(asked));
     }
     d.options[{level, name}] = std::move(value);
     return 0;

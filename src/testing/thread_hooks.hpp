@@ -19,6 +19,8 @@ struct thread_hooks {
   /// The calling thread enters the simulated system, and leaves it.
   void (*enter)() noexcept;
   void (*leave)() noexcept;
+  /// The calling thread goes on alone, from here or no longer: as between the two, and with no point.
+  void (*hold)(bool begins) noexcept;
   /// The calling thread waits until another one has changed() something, or time has come so far.
   void (*sleep)(std::int64_t until) noexcept;
   void (*changed)() noexcept;
@@ -31,6 +33,18 @@ struct thread_hooks {
 
 /// Null: a simulated system has one thread.
 extern constinit thread_hooks const* simulated_threads;
+
+/// While it exists no other thread goes on, unless the calling one waits: for locks that are not simulated.
+struct holding {
+  holding() noexcept {
+    if (simulated_threads != nullptr) simulated_threads->hold(true);
+  }
+  holding(holding const&) = delete;
+  holding& operator=(holding const&) = delete;
+  ~holding() {
+    if (simulated_threads != nullptr) simulated_threads->hold(false);
+  }
+};
 
 /// While it exists the calling thread is inside.
 struct alone {

@@ -12,12 +12,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
 namespace unio::inline v0_1::testing {
 
 namespace {
+
+constexpr std::size_t page = 4096;
 
 bool is_later(auto const& a, auto const& b) noexcept {
   return a.due != b.due ? a.due > b.due : a.number > b.number;
@@ -59,12 +62,12 @@ void channel::take(std::byte* to, std::size_t n) noexcept {
 
 // As unix_release_sock(): the peer is reset if something that it sent was never read.
 description::~description() {
-  if (line != nullptr && in != nullptr && out != nullptr) line->in->tell_peer(*line, *in, *out);
   if (file != nullptr) std::erase_if(file->locks, [this](auto const& l) { return l.owner == this; });
-  for (auto const& w : waiting) w->out->reset = true; // it will never be accepted
+  for (auto const& w : waiting) w->out->break_off(); // it will never be accepted
   if (in != nullptr) {
     bool const was_read = in->size() + in->under_way == 0;
-    if (out != nullptr && (!was_read || (line != nullptr && resets_when_closed(*this)))) out->reset = true;
+    if (out != nullptr && (!was_read || (line != nullptr && resets_when_closed(*this)))) out->break_off();
+    if (line != nullptr && out != nullptr) line->in->tell_peer(*line, *in, *out);
     --in->readers;
   }
   if (out != nullptr) --out->writers;
@@ -195,7 +198,8 @@ bool world::is_ready(int fd, readiness what) const noexcept {
   if (d == nullptr || d->kind == thing::file) return true;
   if (what == readiness::exceptional) return false;
   if (d->kind == thing::listener) return what == readiness::readable && !d->waiting.empty();
-  if (d->kind == thing::datagrams) return what == readiness::writable || !d->arrived.empty();
+  if (d->kind == thing::datagrams)
+    return what == readiness::writable || !d->arrived.empty() || d->failure != 0;
   if (d->kind == thing::event && what == readiness::writable)
     return !d->is_timer && d->count != description::most_counted;
   if (d->kind == thing::event) return d->count != 0;
@@ -307,11 +311,12 @@ std::int64_t world::shutdown(int fd, int how) noexcept {
     if (d.kind == thing::listener) { // which listens no more: accept(2) fails, of those that wait too
       if (how == SHUT_WR) return 0;
       d.kind = thing::socket;
-      for (auto const& w : d.waiting) w->out->reset = true;
+      for (auto const& w : d.waiting) w->out->break_off();
       d.waiting.clear();
       return 0;
     }
     if (d.kind != thing::socket) return -ENOTSOCK;
+    if (is_over(d, now_)) return -ENOTCONN;
     // Shutting one's sending half ends the peer's reading half, and the other way round (unix_shutdown). The
     // peer of a connection over the network may go on sending (tcp_shutdown does nothing for SHUT_RD).
     constexpr int never_again = -1'000;
@@ -325,6 +330,12 @@ std::int64_t world::shutdown(int fd, int how) noexcept {
     }
     if (how != SHUT_WR && d.line == nullptr) d.in->writers = never_again;
     if (how != SHUT_WR) d.reads_no_more = true;
+    // What comes to a socket that neither sends nor receives is answered with a reset
+    // (tcp_rcv_state_process).
+    if (d.line != nullptr && d.reads_no_more && was_shut(*d.out) && d.in->readers == 2) {
+      --d.in->readers;
+      d.in->breaks_at = deadline::forever;
+    }
     return 0;
   });
 }
@@ -356,7 +367,10 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
         return install(table_[static_cast<std::size_t>(fd - first_descriptor)]);
       case F_SETPIPE_SZ:
         if (way == nullptr) return -EBADF;
-        if (argument <= 0 || static_cast<std::size_t>(argument) < way->size()) return -EBUSY;
+        if (argument < 0) return -EINVAL;
+        argument =
+            static_cast<long>(std::bit_ceil(std::max<std::size_t>(page, static_cast<std::size_t>(argument))));
+        if (static_cast<std::size_t>(argument) < way->size()) return -EBUSY;
         way->set_capacity(static_cast<std::size_t>(argument));
         return argument;
       case F_GETPIPE_SZ:

@@ -92,16 +92,22 @@ class channel {
 
   /// What has arrived is lost, and what is under way never arrives.
   void cut() noexcept;
+  /// The writer's end breaks the connection off.
+  void break_off() noexcept { reset = was_reset = true; }
 
   int readers = 1;
   int writers = 1;
-  bool reset = false; ///< the next read reports once that the peer closed without having read everything
+  bool reset = false;     ///< the next read reports once that the peer closed without having read everything
+  bool was_reset = false; ///< that was reported, or is to be
 
   // Of a connection over the network.
   std::size_t under_way = 0;   ///< bytes that were sent and have not arrived
   std::int64_t arrives_at = 0; ///< the last of them
   std::int64_t ends_at = 0;    ///< when an end that was made becomes known to the reader
-  std::int64_t breaks_at = 0;  ///< and to the writer: until then what is written is lost in silence
+  /// And to the writer: until then what is written is lost in silence. deadline::forever: not before
+  /// something was written, which the reader's system answers with a reset.
+  std::int64_t breaks_at = 0;
+  bool refused = false; ///< such an answer has come, and was not told yet
   bool is_cut = false;
 
   std::uint64_t arrived = 0; ///< bytes since it was made
@@ -182,17 +188,20 @@ struct description {
   int family = 0;            ///< AF_INET, …; 0: of a pair
   bool is_networked = false; ///< what it sends takes time
   bool is_connecting = false;
-  bool reads_no_more = false; ///< SHUT_RD
-  int failure = 0;            ///< why it could not connect, until that is asked for
+  bool awaits_outcome = false; ///< connect(2) has not told yet what became of it
+  bool was_refused = false;    ///< it could not connect, and connect(2) was not called again
+  bool reads_no_more = false;  ///< SHUT_RD
+  int failure = 0;             ///< why it could not connect or send, until that is asked for
   std::size_t backlog = ~std::size_t{0};
   std::shared_ptr<testing::line> line;
   std::map<std::pair<int, int>, std::vector<std::byte>> options;
 
   static constexpr std::uint64_t most_counted = ~std::uint64_t{0} - 1;
-  std::uint64_t count = 0; ///< an eventfd's
-  std::uint64_t news = 0;  ///< connections, datagrams and events that have arrived since it was made
-  bool is_timer = false;   ///< a timerfd: an event that time counts
-  std::int64_t due = 0;    ///< of a timer: when it expires, or has; 0: it is not armed
+  std::uint64_t count = 0;   ///< an eventfd's
+  std::uint64_t news = 0;    ///< connections, datagrams and events that have arrived since it was made
+  std::uint64_t changes = 0; ///< connections made with it, or not
+  bool is_timer = false;     ///< a timerfd: an event that time counts
+  std::int64_t due = 0;      ///< of a timer: when it expires, or has; 0: it is not armed
   std::int64_t interval = 0;
   std::uint64_t armed = 0; ///< how often it was
   bool is_semaphore = false;
@@ -240,6 +249,8 @@ class world {
   /// A directory, made with those above it if it is not there.
   std::shared_ptr<node> directory(std::string_view path);
   std::shared_ptr<node> make_node(node_kind kind, unsigned permissions);
+  /// As a program makes it: without what the process's umask(2) takes away.
+  std::shared_ptr<node> create_node(node_kind kind, unsigned permissions);
   static void put(std::shared_ptr<node> const& in, std::string const& name, std::shared_ptr<node> const& n);
   /// Where a path leads.
   struct place {
@@ -333,6 +344,7 @@ class world {
   std::int64_t make_timer() noexcept;
   /// From now on it expires at `due` (0: never), and after each `interval` (0: once).
   std::int64_t arm_timer(int fd, std::int64_t due, std::int64_t interval) noexcept;
+  [[nodiscard]] bool is_timer(int fd) const noexcept;
   /// When it expires next (0: never), and its interval.
   void timer_of(int fd, std::int64_t& due, std::int64_t& interval) const noexcept;
   /// MSG_PEEK.
@@ -341,7 +353,8 @@ class world {
   [[nodiscard]] std::int64_t waiting_bytes(int fd) const noexcept;
   /// All that poll(2) would report of it. Draws nothing.
   [[nodiscard]] short poll_events(int fd) const noexcept;
-  /// A number that grows with all that arrives there: an edge of epoll(7).
+  /// A number that grows with all that arrives there: an edge of epoll(7). Its upper bits count what changes
+  /// both directions.
   [[nodiscard]] std::uint64_t edges(int fd) const noexcept;
   /// "TCP 127.0.0.1:80 to 127.0.0.1:4711": for messages.
   [[nodiscard]] std::string name_for_people(int fd) const;
@@ -418,8 +431,10 @@ class world {
   std::int64_t read_channel(channel& c, iovec const* v, std::size_t n) noexcept;
   std::int64_t write_channel(description& d, iovec const* v, std::size_t n) noexcept;
   void send_over(line& l, channel& c, iovec const* v, std::size_t bytes) noexcept;
+  void refuse_bytes(line const& l, std::shared_ptr<channel> const& way) noexcept;
   std::int64_t send_message(description& d, msghdr const& m) noexcept;
   void deliver(datagram&& g) noexcept;
+  void report_lost(datagram const& g) noexcept;
   void expect_timer(std::shared_ptr<description> const& d) noexcept;
   std::int64_t connect_datagrams(description& d, sockaddr const* to, unsigned size) noexcept;
   std::int64_t connect_stream(std::shared_ptr<description> const& d, sockaddr const* to,

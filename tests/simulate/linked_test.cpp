@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -15,12 +16,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
+#include <limits>
 #include <thread>
 
 namespace {
@@ -284,6 +288,84 @@ int error_of(int fd) {
 }
 timespec before_all{.tv_sec = -1, .tv_nsec = 0};
 
+// What a call is given has no order; what stands in braces has.
+long both(std::initializer_list<long> in_order) { return *in_order.begin() * 100'000 + in_order.begin()[1]; }
+// What is reported, as soon as the other end has gone, or refused.
+long hung_up(int fd) {
+  pollfd p{.fd = fd, .events = 0, .revents = 0};
+  return ::poll(&p, 1, 10'000) < 0 ? -errno : p.revents;
+}
+// The client of a server that has closed, and what becomes of the first byte that it sends then.
+template <class Ask> long after_a_close(Ask ask) {
+  return of_tcp([&](int client, int server, int) -> long {
+    ::close(server);
+    pollfd p{.fd = client, .events = POLLIN, .revents = 0};
+    if (::poll(&p, 1, 10'000) != 1 || ::send(client, room, 1, MSG_NOSIGNAL) != 1) return -1000;
+    return both({hung_up(client), ask(client)});
+  });
+}
+// A socket that connects, without waiting, to where none listens.
+template <class Ask> long of_refused(int flags, Ask ask) {
+  int const l = programs::listener(0, 0), fd = ::socket(AF_INET, SOCK_STREAM | flags, 0);
+  sockaddr_in at{};
+  socklen_t size = sizeof at;
+  if (::getsockname(l, reinterpret_cast<sockaddr*>(&at), &size) != 0) return -1000;
+  ::close(l);
+  auto const* const to = reinterpret_cast<sockaddr const*>(&at);
+  long const first = or_errno(::connect(fd, to, sizeof at));
+  (void)hung_up(fd);
+  long const r = both({first, ask(fd, to)});
+  ::close(fd);
+  return r;
+}
+// One that is connected to where none receives, and has sent there.
+template <class Ask> long of_udp_refused(Ask ask) {
+  int const a = ::socket(AF_INET, SOCK_DGRAM, 0), b = ::socket(AF_INET, SOCK_DGRAM, 0);
+  sockaddr_in at = programs::local(0);
+  socklen_t size = sizeof at;
+  if (::bind(b, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0 ||
+      ::getsockname(b, reinterpret_cast<sockaddr*>(&at), &size) != 0 ||
+      ::connect(a, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0)
+    return -1000;
+  ::close(b);
+  if (::send(a, "x", 1, 0) != 1) return -1000;
+  long const r = both({hung_up(a), ask(a)});
+  ::close(a);
+  return r;
+}
+long option_of(int fd, int level, int name) {
+  int value = -1000;
+  socklen_t size = sizeof value;
+  return ::getsockopt(fd, level, name, &value, &size) == 0 ? value : -errno;
+}
+template <int Level, int Name, int Type = SOCK_STREAM> long of_new() {
+  return of_counter(::socket(AF_INET, Type, 0), [](int fd) { return option_of(fd, Level, Name); });
+}
+template <int Level, int Name, int Value> long of_set() {
+  return of_counter(::socket(AF_INET, SOCK_STREAM, 0), [](int fd) {
+    int const value = Value;
+    return both({or_errno(::setsockopt(fd, Level, Name, &value, sizeof value)), option_of(fd, Level, Name)});
+  });
+}
+template <class Ask> long of_pair(Ask ask) {
+  int fds[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) != 0) return -1000;
+  long const r = ask(fds[0], fds[1]);
+  ::close(fds[0]);
+  ::close(fds[1]);
+  return r;
+}
+long watch(int epoll, int op, int fd, unsigned events) {
+  epoll_event e{};
+  e.events = events;
+  return or_errno(::epoll_ctl(epoll, op, fd, &e));
+}
+long watched(int epoll) {
+  epoll_event e{};
+  int const n = ::epoll_wait(epoll, &e, 1, 0);
+  return n == 1 ? static_cast<long>(e.events) : or_errno(n);
+}
+
 constexpr same_answer same[] = {
     {"pread of a pipe", [] { return of_pipe([](int r, int) { return or_errno(::pread(r, room, 1, 0)); }); }},
     {"pwrite to a pipe",
@@ -410,6 +492,293 @@ constexpr same_answer same[] = {
          ::close(client);
          ::close(server);
          return long{of_peer} * 1000 + long{of_client};
+       });
+     }},
+    {"a byte that is sent after the peer has closed, and the next one",
+     [] { return after_a_close([](int fd) { return or_errno(::send(fd, room, 1, MSG_NOSIGNAL)); }); }},
+    {"its error", [] { return after_a_close([](int fd) { return both({error_of(fd), error_of(fd)}); }); }},
+    {"a read after it",
+     [] { return after_a_close([](int fd) { return or_errno(::recv(fd, room, 1, 0)) + ready(fd); }); }},
+    {"the peer of a connection that was reset",
+     [] {
+       return of_reset([](int fd) {
+         sockaddr_in name{};
+         socklen_t size = sizeof name;
+         (void)hung_up(fd);
+         return both({or_errno(::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &size)),
+                      or_errno(::shutdown(fd, SHUT_WR))});
+       });
+     }},
+    {"a connection that both have ended",
+     [] {
+       return of_tcp([](int client, int server, int) {
+         (void)::shutdown(client, SHUT_WR);
+         (void)::shutdown(server, SHUT_WR);
+         return both({hung_up(client), or_errno(::shutdown(client, SHUT_WR))});
+       });
+     }},
+    {"what became of a connection, twice",
+     [] {
+       return of_tcp([](int, int, int l) {
+         int const fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+         sockaddr_in at{};
+         socklen_t size = sizeof at;
+         (void)::getsockname(l, reinterpret_cast<sockaddr*>(&at), &size);
+         auto const* const to = reinterpret_cast<sockaddr const*>(&at);
+         long const first = or_errno(::connect(fd, to, sizeof at));
+         pollfd p{.fd = fd, .events = POLLOUT, .revents = 0};
+         (void)::poll(&p, 1, 10'000);
+         long const second = or_errno(::connect(fd, to, sizeof at));
+         long const third = or_errno(::connect(fd, to, sizeof at));
+         ::close(fd);
+         return both({first, both({second, third})}) + p.revents;
+       });
+     }},
+    {"what became of one that was refused",
+     [] {
+       return of_refused(SOCK_NONBLOCK, [](int fd, sockaddr const* to) {
+         long const state = ready(fd), error = error_of(fd);
+         return both({state, error}) + ready(fd) + or_errno(::recv(fd, room, 1, 0)) +
+                or_errno(::connect(fd, to, sizeof(sockaddr_in)));
+       });
+     }},
+    {"a connect after it",
+     [] {
+       return of_refused(SOCK_NONBLOCK, [](int fd, sockaddr const* to) {
+         long const second = or_errno(::connect(fd, to, sizeof(sockaddr_in)));
+         return both({second, or_errno(::connect(fd, to, sizeof(sockaddr_in)))});
+       });
+     }},
+    {"one that waited, and was refused",
+     [] {
+       return of_refused(0, [](int fd, sockaddr const*) {
+         return both({ready(fd), error_of(fd)}) + or_errno(::recv(fd, room, 1, 0));
+       });
+     }},
+    {"a read of what does not connect",
+     [] {
+       return of_tcp([](int, int, int l) {
+         return both({or_errno(::recv(l, room, 1, 0)), or_errno(::send(l, room, 1, MSG_NOSIGNAL))});
+       });
+     }},
+    {"the same of a Unix socket",
+     [] {
+       return of_counter(::socket(AF_UNIX, SOCK_STREAM, 0), [](int fd) {
+         return both({or_errno(::recv(fd, room, 1, 0)), or_errno(::send(fd, room, 1, MSG_NOSIGNAL))});
+       });
+     }},
+    {"a second one that listens at the same address",
+     [] {
+       return of_tcp([](int, int, int l) {
+         int const other = ::socket(AF_INET, SOCK_STREAM, 0), mine = ::socket(AF_INET, SOCK_STREAM, 0),
+                   on = 1;
+         for (int const fd : {mine, other}) (void)::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+         sockaddr_in at = programs::local(0);
+         socklen_t size = sizeof at;
+         (void)::bind(mine, reinterpret_cast<sockaddr*>(&at), sizeof at);
+         (void)::getsockname(mine, reinterpret_cast<sockaddr*>(&at), &size);
+         long const named = or_errno(::bind(other, reinterpret_cast<sockaddr*>(&at), sizeof at));
+         long const first = or_errno(::listen(mine, 1)), second = or_errno(::listen(other, 1));
+         long const again = or_errno(::listen(l, 2));
+         ::close(other);
+         ::close(mine);
+         return both({named, both({first, second})}) + again;
+       });
+     }},
+    {"a datagram to where none receives",
+     [] { return of_udp_refused([](int fd) { return or_errno(::recv(fd, room, 1, MSG_DONTWAIT)); }); }},
+    {"the next one", [] { return of_udp_refused([](int fd) { return or_errno(::send(fd, room, 1, 0)); }); }},
+    {"its error, once",
+     [] { return of_udp_refused([](int fd) { return both({error_of(fd), error_of(fd)}) + ready(fd); }); }},
+    {"TCP_KEEPIDLE of a new socket", of_new<IPPROTO_TCP, TCP_KEEPIDLE>},
+    {"TCP_KEEPCNT", of_new<IPPROTO_TCP, TCP_KEEPCNT>},
+    {"TCP_NODELAY", of_new<IPPROTO_TCP, TCP_NODELAY>},
+    {"TCP_NODELAY of datagrams", of_new<IPPROTO_TCP, TCP_NODELAY, SOCK_DGRAM>},
+    {"IP_TTL", of_new<IPPROTO_IP, IP_TTL>},
+    {"IP_MULTICAST_TTL", of_new<IPPROTO_IP, IP_MULTICAST_TTL, SOCK_DGRAM>},
+    {"IP_MULTICAST_LOOP", of_new<IPPROTO_IP, IP_MULTICAST_LOOP, SOCK_DGRAM>},
+    {"SO_RCVLOWAT", of_new<SOL_SOCKET, SO_RCVLOWAT>},
+    {"SO_TYPE", of_new<SOL_SOCKET, SO_TYPE, SOCK_DGRAM>},
+    {"SO_DOMAIN", of_new<SOL_SOCKET, SO_DOMAIN>},
+    {"SO_PROTOCOL", of_new<SOL_SOCKET, SO_PROTOCOL>},
+    {"SO_ACCEPTCONN of what listens",
+     [] { return of_tcp([](int, int, int l) { return option_of(l, SOL_SOCKET, SO_ACCEPTCONN); }); }},
+    {"SO_KEEPALIVE that was set to 7", of_set<SOL_SOCKET, SO_KEEPALIVE, 7>},
+    {"TCP_NODELAY that was set to -1", of_set<IPPROTO_TCP, TCP_NODELAY, -1>},
+    {"TCP_KEEPIDLE of no time", of_set<IPPROTO_TCP, TCP_KEEPIDLE, 0>},
+    {"TCP_KEEPCNT of too many", of_set<IPPROTO_TCP, TCP_KEEPCNT, 128>},
+    {"IP_TTL of too many", of_set<IPPROTO_IP, IP_TTL, 256>},
+    {"SO_RCVBUF of a byte", of_set<SOL_SOCKET, SO_RCVBUF, 1>},
+    {"TCP_NODELAY of a Unix socket",
+     [] { return of_pair([](int fd, int) { return option_of(fd, IPPROTO_TCP, TCP_NODELAY); }); }},
+    {"a timeout of what has accepted",
+     [] {
+       return of_tcp([](int, int, int l) {
+         timeval const t{.tv_sec = 3, .tv_usec = 0};
+         (void)::setsockopt(l, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+         sockaddr_in at{};
+         socklen_t size = sizeof at, told = sizeof t;
+         (void)::getsockname(l, reinterpret_cast<sockaddr*>(&at), &size);
+         int const client = ::socket(AF_INET, SOCK_STREAM, 0);
+         (void)::connect(client, reinterpret_cast<sockaddr*>(&at), sizeof at);
+         int const server = ::accept(l, nullptr, nullptr);
+         timeval has{};
+         (void)::getsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &has, &told);
+         ::close(client);
+         ::close(server);
+         return long{has.tv_sec};
+       });
+     }},
+    {"receiving nothing",
+     [] {
+       return of_pair([](int a, int b) {
+         long const nothing = both({or_errno(::recv(a, room, 0, 0)), or_errno(::read(a, room, 0))});
+         (void)::send(b, "abc", 3, 0);
+         return nothing + or_errno(::recv(a, room, 0, 0)) + or_errno(::recv(a, room, 8, 0));
+       });
+     }},
+    {"writing nothing to where none reads",
+     [] {
+       return of_pipe([](int r, int w) {
+         ::close(r);
+         return or_errno(::write(w, room, 0));
+       });
+     }},
+    {"the size of a pipe",
+     [] { return of_pipe([](int, int w) { return or_errno(::fcntl(w, F_SETPIPE_SZ, 5000)); }); }},
+    {"a poll of more than may be open", [] { return or_errno(::poll(nullptr, 100'000'000, 0)); }},
+    {"the mode of a Unix socket's path",
+     [] {
+       mode_t const before = ::umask(027);
+       long const r = of_path([](sockaddr_un const& at, int) {
+         struct stat s{};
+         return ::stat(at.sun_path, &s) != 0 ? long{-errno} : long{s.st_mode & 0777};
+       });
+       ::umask(before);
+       return r;
+     }},
+    {"dprintf to a socket",
+     [] {
+       return of_pair([](int a, int b) {
+         long const n = or_errno(::dprintf(a, "%d and %s", 17, "more"));
+         char bytes[32] = {};
+         return both({n, or_errno(::recv(b, bytes, sizeof bytes, 0))}) + bytes[1];
+       });
+     }},
+    {"preadv2 of a pipe",
+     [] {
+       return of_pipe([](int r, int w) {
+         iovec v{.iov_base = room, .iov_len = 8};
+         (void)::write(w, "abc", 3);
+         return both({or_errno(::preadv2(r, &v, 1, 0, 0)), or_errno(::preadv2(r, &v, 1, -1, 0))});
+       });
+     }},
+    {"a timer of a clock that there is not", [] { return or_errno(::timerfd_create(77, 0)); }},
+    {"a timer of a processor's time", [] { return or_errno(::timerfd_create(CLOCK_PROCESS_CPUTIME_ID, 0)); }},
+    {"a timer that never expires",
+     [] {
+       return of_counter(::timerfd_create(CLOCK_MONOTONIC, 0), [](int fd) {
+         itimerspec t{};
+         t.it_value.tv_sec = std::numeric_limits<time_t>::max();
+         long const armed = or_errno(::timerfd_settime(fd, 0, &t, nullptr));
+         return both({armed, or_errno(::timerfd_gettime(fd, &t))}) + ready(fd) +
+                (t.it_value.tv_sec > 1'000'000);
+       });
+     }},
+    {"a timer that is long overdue",
+     [] {
+       return of_counter(::timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK), [](int fd) {
+         itimerspec t{};
+         (void)::clock_gettime(CLOCK_REALTIME, &t.it_value);
+         t.it_value.tv_sec -= 5'000;
+         t.it_interval.tv_sec = 2'000;
+         std::uint64_t n = 0;
+         (void)::timerfd_settime(fd, TFD_TIMER_ABSTIME, &t, nullptr);
+         return both({or_errno(::read(fd, &n, sizeof n)), static_cast<long>(n)});
+       });
+     }},
+    {"the time that is left to an eventfd",
+     [] {
+       return of_counter(::eventfd(0, 0), [](int fd) {
+         itimerspec t{};
+         return or_errno(::timerfd_gettime(fd, &t));
+       });
+     }},
+    {"an eventfd that counts one by one",
+     [] {
+       return of_counter(::eventfd(2, EFD_NONBLOCK | EFD_SEMAPHORE), [](int fd) {
+         std::uint64_t n = 0;
+         (void)::read(fd, &n, sizeof n);
+         (void)::read(fd, &n, sizeof n);
+         return both({static_cast<long>(n), or_errno(::read(fd, &n, sizeof n))});
+       });
+     }},
+    {"epolls that watch each other",
+     [] {
+       return of_counter(::epoll_create1(0), [](int a) {
+         return of_counter(::epoll_create1(0), [a](int b) {
+           long const first =
+               both({watch(a, EPOLL_CTL_ADD, b, EPOLLIN), watch(b, EPOLL_CTL_ADD, a, EPOLLIN)});
+           return both({first, watched(a)});
+         });
+       });
+     }},
+    {"an epoll that watches another one for edges",
+     [] {
+       return of_pair([](int a, int b) {
+         return of_counter(::epoll_create1(0), [a, b](int inner) {
+           return of_counter(::epoll_create1(0), [a, b, inner](int outer) {
+             (void)watch(inner, EPOLL_CTL_ADD, a, EPOLLIN);
+             (void)watch(outer, EPOLL_CTL_ADD, inner, EPOLLIN | EPOLLET);
+             (void)::send(b, "x", 1, 0);
+             long const first = both({watched(outer), watched(outer)});
+             (void)::send(b, "x", 1, 0);
+             return both({first, watched(outer)}) + watched(outer);
+           });
+         });
+       });
+     }},
+    {"EPOLLEXCLUSIVE",
+     [] {
+       return of_pair([](int a, int b) {
+         return of_counter(::epoll_create1(0), [a, b](int fd) {
+           long const wrong = watch(fd, EPOLL_CTL_ADD, a, EPOLLIN | EPOLLEXCLUSIVE | EPOLLONESHOT);
+           long const added = watch(fd, EPOLL_CTL_ADD, a, EPOLLIN | EPOLLEXCLUSIVE);
+           (void)watch(fd, EPOLL_CTL_ADD, b, EPOLLIN);
+           return both({wrong, added}) + both({watch(fd, EPOLL_CTL_MOD, a, EPOLLIN),
+                                               watch(fd, EPOLL_CTL_MOD, b, EPOLLIN | EPOLLEXCLUSIVE)});
+         });
+       });
+     }},
+    {"EPOLLONESHOT",
+     [] {
+       return of_pair([](int a, int b) {
+         return of_counter(::epoll_create1(0), [a, b](int fd) {
+           (void)watch(fd, EPOLL_CTL_ADD, a, EPOLLIN | EPOLLONESHOT);
+           (void)::send(b, "x", 1, 0);
+           long const first = both({watched(fd), watched(fd)});
+           (void)watch(fd, EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT);
+           return both({first, watched(fd)}) + watched(fd);
+         });
+       });
+     }},
+    {"a connection that is made of what is watched for edges",
+     [] {
+       return of_tcp([](int, int, int l) {
+         int const fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+         sockaddr_in at{};
+         socklen_t size = sizeof at;
+         (void)::getsockname(l, reinterpret_cast<sockaddr*>(&at), &size);
+         long const r = of_counter(::epoll_create1(0), [&](int epoll) {
+           (void)watch(epoll, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLOUT | EPOLLET);
+           long const first = both({watched(epoll), watched(epoll)});
+           (void)::connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at);
+           pollfd p{.fd = fd, .events = POLLOUT, .revents = 0};
+           (void)::poll(&p, 1, 10'000);
+           return both({first, watched(epoll)}) + watched(epoll);
+         });
+         ::close(fd);
+         return r;
        });
      }},
     {"a ppoll for less than no time", [] { return or_errno(::ppoll(nullptr, 0, &before_all, nullptr)); }},

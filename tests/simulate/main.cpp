@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   if (name == "eintr") return programs::unhandled_eintr();
   if (name == "datagrams") return programs::datagrams();
   if (name == "files") return programs::files(argument);
+  if (name == "logs") return programs::logs(argument);
   if (name == "serve") return programs::serve();
   if (name == "ask") return programs::ask(argument);
   if (name == "waits") return programs::waits_for_ever();
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   if (name == "refused") return programs::refused(argument, argc > 3 ? argv[3] : "");
   if (name == "names") return programs::names();
   if (name == "meetings") return programs::meetings();
+  if (name == "locks") return programs::locks();
   if (name == "ends_early") return programs::ends_early();
   std::fprintf(stderr, "no program \"%s\"\n", argc > 1 ? argv[1] : "");
   return 2;

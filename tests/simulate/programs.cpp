@@ -26,7 +26,9 @@
 #include <ctime>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <mutex>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -315,6 +317,57 @@ int meetings() {
   return ::pthread_join(other, nullptr);
 }
 
+// What POSIX has pthreads say of a lock that cannot be had, and waits that have no end but another thread.
+int locks() {
+  static pthread_mutex_t robust;
+  static sem_t is_held;
+  pthread_mutexattr_t a;
+  must(::pthread_mutexattr_init(&a) == 0 && ::pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST) == 0 &&
+           ::pthread_mutex_init(&robust, &a) == 0 && ::sem_init(&is_held, 0, 0) == 0,
+       "init");
+  auto const ends_with_it = [](void*) -> void* {
+    (void)::pthread_mutex_lock(&robust);
+    (void)::sem_post(&is_held);
+    ::usleep(1000);
+    return nullptr;
+  };
+  pthread_t other{};
+  must(::pthread_create(&other, nullptr, ends_with_it, nullptr) == 0 && ::sem_wait(&is_held) == 0, "begin");
+  must(::pthread_mutex_lock(&robust) == EOWNERDEAD, "its owner has ended");
+  must(::pthread_join(other, nullptr) == 0 && ::pthread_mutex_consistent(&robust) == 0 &&
+           ::pthread_mutex_unlock(&robust) == 0,
+       "mended");
+  must(::pthread_create(&other, nullptr, ends_with_it, nullptr) == 0 && ::pthread_join(other, nullptr) == 0 &&
+           ::pthread_mutex_lock(&robust) == EOWNERDEAD && ::pthread_mutex_unlock(&robust) == 0,
+       "not mended");
+  for (int time = 0; time != 3; ++time)
+    must(::pthread_mutex_lock(&robust) == ENOTRECOVERABLE, "it can be had no more");
+
+  pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+  must(::pthread_rwlock_wrlock(&l) == 0 && ::pthread_rwlock_wrlock(&l) == EDEADLK &&
+           ::pthread_rwlock_rdlock(&l) == EDEADLK && ::pthread_rwlock_tryrdlock(&l) == EBUSY,
+       "a lock that this thread has");
+
+  static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+  static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+  static bool has_come = false;
+  must(::pthread_create(
+           &other, nullptr,
+           [](void*) -> void* {
+             ::usleep(1000);
+             (void)::pthread_mutex_lock(&m);
+             has_come = true;
+             (void)::pthread_cond_signal(&c);
+             return ::pthread_mutex_unlock(&m), nullptr;
+           },
+           nullptr) == 0,
+       "pthread_create");
+  timespec const never{.tv_sec = std::numeric_limits<time_t>::max(), .tv_nsec = 0};
+  (void)::pthread_mutex_lock(&m);
+  while (!has_come) must(::pthread_cond_timedwait(&c, &m, &never) == 0, "a wait until the end of time");
+  return ::pthread_join(other, nullptr);
+}
+
 // The thread of main() ends, and the process with the last one.
 int ends_early() {
   static pthread_t const first = ::pthread_self();
@@ -339,7 +392,7 @@ int names() {
   unsigned char random[2][16];
   must(::getrandom(random[0], 16, 0) == 16 && ::getentropy(random[1], 16) == 0, "getrandom");
   for (unsigned char const c : random[0]) std::printf("%02x", c);
-  std::printf("\n");
+  std::printf(" %u\n", std::random_device()());
   return std::memcmp(random[0], random[1], 16) != 0 ? 0 : 1;
 }
 
@@ -354,6 +407,24 @@ struct said_at_the_end {
 };
 
 } // namespace
+
+// Threads that share a stream of a file, which has a lock of its own.
+int logs(char const* directory) {
+  std::FILE* const f = std::fopen((std::string(directory) + "/log").c_str(), "w+");
+  must(f != nullptr && std::setvbuf(f, nullptr, _IOLBF, 64) == 0, "fopen");
+  std::vector<std::thread> all;
+  for (int i = 0; i != 3; ++i)
+    all.emplace_back([f, i] {
+      for (int k = 0; k != 10; ++k) std::fprintf(f, "line %d of thread %d\n", k, i);
+    });
+  for (std::thread& t : all) t.join();
+  std::rewind(f);
+  char line[64];
+  int n = 0;
+  while (std::fgets(line, sizeof line, f) != nullptr) ++n;
+  must(n == 30, "all lines");
+  return std::fclose(f);
+}
 
 int serve() {
   int const l = listener(7005, 0);
@@ -380,6 +451,7 @@ int ask(char const* what) {
   ::close(fd);
   of_all = 1;
   if (std::string_view(what) == "exit") std::exit(3);
+  if (std::string_view(what) == "at once") ::_exit(0);
   return 0;
 }
 
@@ -433,6 +505,15 @@ int refused(char const* what, char const* file) {
     must(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0, "socketpair");
     if (which == "zerocopy") return static_cast<int>(::send(fds[0], "x", 1, MSG_ZEROCOPY));
     return static_cast<int>(::recv(fds[1], nullptr, 1, MSG_TRUNC));
+  }
+  if (which == "splice") {
+    int fds[2];
+    must(::pipe(fds) == 0, "pipe");
+    return static_cast<int>(::splice(fds[0], nullptr, fds[1], nullptr, 1, 0));
+  }
+  if (which == "unspec") {
+    sockaddr const none{.sa_family = AF_UNSPEC, .sa_data = {}};
+    return ::connect(::socket(AF_INET, SOCK_STREAM, 0), &none, sizeof none);
   }
   if (which == "name") {
     addrinfo* found = nullptr;

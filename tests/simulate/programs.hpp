@@ -22,6 +22,7 @@ int short_read();
 int unhandled_eintr();
 int datagrams();
 int files(char const* directory);
+int logs(char const* directory);
 int serve();
 int ask(char const* what);
 int waits_for_ever();
@@ -30,6 +31,7 @@ int prints_for_ever();
 int refused(char const* what, char const* file);
 int names();
 int meetings();
+int locks();
 int ends_early();
 
 /// Ends the program where `is_met` is false.

@@ -627,7 +627,8 @@ int run(options const& o) {
   for (std::uint64_t i = 0; i != o.seeds; ++i) {
     std::uint64_t const seed = o.from + i;
     outcome const one = r.run(seed, shows_output, o.keep ? &kept : nullptr);
-    if (one.exec_error != 0) return not_executed(o.command.front(), one.exec_error);
+    if (one.exec_error != 0)
+      return not_executed(programs.size() == 1 ? o.command.front() : stage_name, one.exec_error);
     if (!one.refusal.empty())
       return say(1, programs.size() == 1 ? o.command.front() : "simulate", one.refusal);
     hash = (hash ^ one.hash) * 0x100000001b3;

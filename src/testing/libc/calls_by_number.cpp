@@ -70,16 +70,6 @@ class word {
   long value_;
 };
 
-// As before Linux 4.14, of what is simulated: flags for one call are none of it.
-std::int64_t move_with_flags(bool writes, long const* a) noexcept {
-  auto const fd = static_cast<int>(a[0]), n = static_cast<int>(a[2]), flags = static_cast<int>(a[5]);
-  auto const* const v = reinterpret_cast<iovec const*>(a[1]);
-  if (find_file(fd) == nullptr) return raw(writes ? SYS_pwritev2 : SYS_preadv2, fd, v, n, a[3], a[4], flags);
-  if (flags != 0) return -EOPNOTSUPP;
-  if (a[3] == -1) return result_of([&] { return writes ? ::writev(fd, v, n) : ::readv(fd, v, n); });
-  return result_of([&] { return writes ? ::pwritev(fd, v, n, a[3]) : ::preadv(fd, v, n, a[3]); });
-}
-
 struct kernel_mask { // of pselect6(2)
   sigset_t const* mask;
   std::size_t size;
@@ -128,6 +118,8 @@ bool perform_by_number(long number, long const* a, std::int64_t& r) noexcept {
     UNIO_BY_NUMBER(SYS_pwrite64, ::pwrite(w[0], w[1], w[2], w[3]))
     UNIO_BY_NUMBER(SYS_preadv, ::preadv(w[0], w[1], w[2], w[3]))
     UNIO_BY_NUMBER(SYS_pwritev, ::pwritev(w[0], w[1], w[2], w[3]))
+    UNIO_BY_NUMBER(SYS_preadv2, ::preadv2(w[0], w[1], w[2], w[3], w[5]))
+    UNIO_BY_NUMBER(SYS_pwritev2, ::pwritev2(w[0], w[1], w[2], w[3], w[5]))
     UNIO_BY_NUMBER(SYS_recvfrom, ::recvfrom(w[0], w[1], w[2], w[3], w[4], w[5]))
     UNIO_BY_NUMBER(SYS_sendto, ::sendto(w[0], w[1], w[2], w[3], w[4], w[5]))
     UNIO_BY_NUMBER(SYS_recvmsg, ::recvmsg(w[0], w[1], w[2]))
@@ -196,10 +188,6 @@ bool perform_by_number(long number, long const* a, std::int64_t& r) noexcept {
 #undef UNIO_BY_NUMBER
     case SYS_clock_nanosleep: // which returns its error
       r = -std::int64_t{::clock_nanosleep(static_cast<clockid_t>(a[0]), w[1], w[2], w[3])};
-      return true;
-    case SYS_preadv2:
-    case SYS_pwritev2:
-      r = move_with_flags(number == SYS_pwritev2, a);
       return true;
     case SYS_futex: // the thread may wait there, and is the program's
       r = wait_on(a);

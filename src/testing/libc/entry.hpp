@@ -29,7 +29,11 @@
 namespace unio::inline v0_1::testing::libc {
 
 inline constexpr std::int64_t second = 1'000'000'000; // ns
-inline std::int64_t to_ns(timespec const& t) noexcept { return std::int64_t{t.tv_sec} * second + t.tv_nsec; }
+/// What no clock shows is deadline::forever.
+constexpr std::int64_t to_ns(std::int64_t seconds, std::int64_t ns) noexcept {
+  return seconds < deadline::forever / second ? seconds * second + ns : deadline::forever;
+}
+inline std::int64_t to_ns(timespec const& t) noexcept { return to_ns(t.tv_sec, t.tv_nsec); }
 inline timespec to_timespec(std::int64_t ns) noexcept {
   return {.tv_sec = ns / second, .tv_nsec = ns % second};
 }

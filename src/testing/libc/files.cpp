@@ -144,26 +144,40 @@ struct cookie {
 
 std::FILE* make_stream(int fd, char const* mode) noexcept {
   auto* const c = new cookie{fd, nullptr};
-  cookie_io_functions_t const io{
-      .read = [](void* p, char* to, std::size_t n) { return ::read(static_cast<cookie*>(p)->fd, to, n); },
-      .write =
-          [](void* p, char const* from, std::size_t n) {
-            return std::max<ssize_t>(0, ::write(static_cast<cookie*>(p)->fd, from, n));
-          },
-      .seek =
-          [](void* p, off64_t* at, int whence) {
-            off_t const r = ::lseek(static_cast<cookie*>(p)->fd, *at, whence);
-            if (r >= 0) *at = r;
-            return r >= 0 ? 0 : -1;
-          },
-      .close =
-          [](void* p) {
-            auto* const closed = static_cast<cookie*>(p);
-            int const r = ::close(closed->fd);
-            streams().erase(closed->stream);
-            delete closed;
-            return r;
-          }};
+  // They run under the stream's lock, for which another thread would wait in the kernel.
+  cookie_io_functions_t const io{.read =
+                                     [](void* p, char* to, std::size_t n) {
+                                       holding const its_lock;
+                                       return ::read(static_cast<cookie*>(p)->fd, to, n);
+                                     },
+                                 .write =
+                                     [](void* p, char const* from, std::size_t n) {
+                                       holding const its_lock;
+                                       std::size_t done = 0; // a stream of a file's goes on
+                                       while (done != n) {
+                                         ssize_t const r =
+                                             ::write(static_cast<cookie*>(p)->fd, from + done, n - done);
+                                         if (r <= 0) break;
+                                         done += static_cast<std::size_t>(r);
+                                       }
+                                       return static_cast<ssize_t>(done);
+                                     },
+                                 .seek =
+                                     [](void* p, off64_t* at, int whence) {
+                                       holding const its_lock;
+                                       off_t const r = ::lseek(static_cast<cookie*>(p)->fd, *at, whence);
+                                       if (r >= 0) *at = r;
+                                       return r >= 0 ? 0 : -1;
+                                     },
+                                 .close =
+                                     [](void* p) {
+                                       holding const its_lock;
+                                       auto* const closed = static_cast<cookie*>(p);
+                                       int const r = ::close(closed->fd);
+                                       streams().erase(closed->stream);
+                                       delete closed;
+                                       return r;
+                                     }};
   std::FILE* const f = ::fopencookie(c, mode, io);
   if (f == nullptr) {
     delete c;

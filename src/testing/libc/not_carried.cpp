@@ -26,6 +26,7 @@ bool is_ours(int dir_a, char const* a, int dir_b, char const* b) noexcept {
   return is_ours(dir_a, a) || is_ours(dir_b, b);
 }
 bool is_ours(int fd) noexcept { return find_file(fd) != nullptr; }
+bool is_ours(int a, int b) noexcept { return is_ours(a) || is_ours(b); }
 
 } // namespace
 
@@ -99,6 +100,15 @@ UNIO_REFUSED_OF(int, -1, flock, (int fd, int how), (fd), (fd, how))
 UNIO_REFUSED_OF(int, -1, lockf, (int fd, int how, off_t n), (fd), (fd, how, n))
 UNIO_REFUSED_OF(int, -1, lockf64, (int fd, int how, off_t n), (fd), (fd, how, n))
 UNIO_REFUSED_OF(void*, nullptr, fdopendir, (int fd), (fd), (fd))
+
+// Not of files alone.
+UNIO_REFUSED_OF(ssize_t, -1, splice,
+                (int in, off_t* in_at, int out, off_t* out_at, std::size_t n, unsigned flags), (in, out),
+                (in, in_at, out, out_at, n, flags))
+UNIO_REFUSED_OF(ssize_t, -1, tee, (int in, int out, std::size_t n, unsigned flags), (in, out),
+                (in, out, n, flags))
+UNIO_REFUSED_OF(ssize_t, -1, vmsplice, (int fd, void const* v, std::size_t n, unsigned flags), (fd),
+                (fd, v, n, flags))
 #undef UNIO_REFUSED_OF
 
 // As in a kernel without it, of what is simulated: programs go on with read(2) and write(2).

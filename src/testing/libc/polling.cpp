@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sysmacros.h>
 
@@ -35,6 +36,9 @@ namespace {
 
 constexpr std::uint32_t incoming = EPOLLIN | EPOLLPRI | EPOLLRDNORM | EPOLLRDBAND | EPOLLRDHUP;
 constexpr std::uint32_t always = EPOLLERR | EPOLLHUP;
+constexpr std::uint32_t with_exclusive =
+    EPOLLIN | EPOLLOUT | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE | always; // epoll_ctl(2)
+constexpr int most_nested = 5;
 
 static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR && EPOLLHUP == POLLHUP &&
               EPOLLRDHUP == POLLRDHUP);
@@ -45,14 +49,24 @@ bool is_span(timespec const* t) noexcept {
 std::int64_t of_ns(timespec const* t) noexcept { return t == nullptr ? -1 : to_ns(*t); }
 std::int64_t of_ms(int ms) noexcept { return ms < 0 ? -1 : std::int64_t{ms} * 1'000'000; }
 
+std::uint64_t edges_of(open_file const& f) noexcept {
+  if (f.in_world >= 0) return answering_world()->edges(f.in_world);
+  std::uint64_t all = 0;
+  if (f.epoll == nullptr) return all;
+  for (registration const& r : f.epoll->all)
+    if (file_pointer const of = r.file.lock(); of != nullptr) all += edges_of(*of);
+  return all;
+}
+
 // What of a registration is to be told now.
 std::uint32_t news_of(registration& r) noexcept {
   file_pointer const f = r.file.lock();
   if (f == nullptr || !r.is_armed) return 0;
   std::uint32_t const ready = static_cast<std::uint16_t>(events_of(*f)) & (r.events | always);
   if ((r.events & EPOLLET) == 0) return ready;
-  std::uint64_t const edges = f->in_world >= 0 ? answering_world()->edges(f->in_world) : 0;
+  std::uint64_t const edges = edges_of(*f);
   r.told &= ready;
+  if (edges >> 48 != r.edges >> 48) r.told = 0;
   if (edges != r.edges || f->blocked_reads != r.blocked_reads) r.told &= ~(incoming | always);
   if (f->blocked_writes != r.blocked_writes) r.told &= ~std::uint32_t{EPOLLOUT};
   return (ready & ~r.told) != 0 ? ready : 0;
@@ -63,7 +77,7 @@ void was_told(registration& r, std::uint32_t events) noexcept {
   file_pointer const f = r.file.lock();
   if (f == nullptr || (r.events & EPOLLET) == 0) return;
   r.told |= events;
-  r.edges = f->in_world >= 0 ? answering_world()->edges(f->in_world) : 0;
+  r.edges = edges_of(*f);
   r.blocked_reads = f->blocked_reads;
   r.blocked_writes = f->blocked_writes;
 }
@@ -166,6 +180,9 @@ std::int64_t poll_now(pollfd* fds, nfds_t n, std::vector<file_pointer> const& fi
 }
 
 std::int64_t poll_all(pollfd* fds, nfds_t n, std::int64_t timeout_ns, sigset_t const* mask) noexcept {
+  rlimit most{};
+  (void)::getrlimit(RLIMIT_NOFILE, &most);
+  if (n > most.rlim_cur) return -EINVAL;
   std::vector<file_pointer> files(n);
   std::vector<nfds_t> may_fail;
   std::string words = called();
@@ -235,6 +252,19 @@ bool is_never_watched(int fd) noexcept {
   return S_ISREG(s.st_mode) || S_ISDIR(s.st_mode) || (S_ISCHR(s.st_mode) && s.st_rdev == ::makedev(1, 3));
 }
 
+// How many lie in each other from this one on; negative: `s` is among them.
+int depth_to(epoll_set const& from, epoll_set const& s) noexcept {
+  if (&from == &s) return -1;
+  int deepest = 0;
+  for (registration const& r : from.all) {
+    file_pointer const f = r.file.lock();
+    int const below = f != nullptr && f->epoll != nullptr ? depth_to(*f->epoll, s) : 0;
+    if (below < 0) return below;
+    deepest = std::max(deepest, below);
+  }
+  return deepest + 1;
+}
+
 std::int64_t refuse_real(int fd) noexcept {
   return raw(SYS_fcntl, fd, 1, 0) < 0 ? -EBADF : refuse("epoll_ctl(2) with a real descriptor");
 }
@@ -242,6 +272,9 @@ std::int64_t refuse_real(int fd) noexcept {
 std::int64_t epoll_change(epoll_set& s, int op, int fd, epoll_event const* e) noexcept {
   file_pointer const f = find_file(fd);
   if (f == nullptr) return is_never_watched(fd) ? -EPERM : refuse_real(fd);
+  bool const is_exclusive = op != EPOLL_CTL_DEL && (e->events & EPOLLEXCLUSIVE) != 0;
+  if (is_exclusive && (op == EPOLL_CTL_MOD || f->epoll != nullptr || (e->events & ~with_exclusive) != 0))
+    return -EINVAL;
   if (f->epoll.get() == &s) return -EINVAL;
   std::erase_if(s.all, [](registration const& r) { return r.file.expired(); });
   auto const known =
@@ -257,6 +290,8 @@ std::int64_t epoll_change(epoll_set& s, int op, int fd, epoll_event const* e) no
   }
   if (op == EPOLL_CTL_ADD) {
     if (known != s.all.end()) return -EEXIST;
+    if (f->epoll != nullptr && (depth_to(*f->epoll, s) < 0 || depth_to(*f->epoll, s) >= most_nested))
+      return -ELOOP;
     registration r;
     r.file = f;
     r.fd = fd;
@@ -265,6 +300,7 @@ std::int64_t epoll_change(epoll_set& s, int op, int fd, epoll_event const* e) no
     s.all.push_back(r);
   } else if (op == EPOLL_CTL_MOD) {
     if (known == s.all.end()) return -ENOENT;
+    if ((known->events & EPOLLEXCLUSIVE) != 0) return -EINVAL;
     known->events = e->events;
     known->data = e->data;
     known->is_armed = true;

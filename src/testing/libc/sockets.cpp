@@ -45,14 +45,17 @@ std::int64_t accept_one(open_file& f, int fd, sockaddr* from, socklen_t* size, i
   std::int64_t const r = perform(f, fd, POLLIN, f.receive_timeout, !f.is_nonblocking, [&]() noexcept {
     return sys::accept4(f.in_world, from, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
   });
-  return add_descriptor(r, (flags & SOCK_CLOEXEC) != 0, (flags & SOCK_NONBLOCK) != 0);
-}
-
-std::int64_t socket_error(open_file const& f) noexcept {
-  int error = 0;
-  unsigned size = sizeof error;
-  std::int64_t const r = sys::getsockopt(f.in_world, SOL_SOCKET, SO_ERROR, &error, &size);
-  return r < 0 ? r : -error;
+  int const accepted = add_descriptor(r, (flags & SOCK_CLOEXEC) != 0, (flags & SOCK_NONBLOCK) != 0);
+  sockaddr_storage own{};
+  unsigned n = sizeof own;
+  bool const inherits = accepted >= 0 &&
+                        sys::getsockname(f.in_world, reinterpret_cast<sockaddr*>(&own), &n) >= 0 &&
+                        own.ss_family != AF_UNIX;
+  if (!inherits) return accepted;
+  file_pointer const a = find_file(accepted);
+  a->receive_timeout = f.receive_timeout;
+  a->send_timeout = f.send_timeout;
+  return accepted;
 }
 
 std::int64_t connect_one(open_file& f, int fd, sockaddr const* to, socklen_t size) noexcept {
@@ -68,7 +71,7 @@ std::int64_t connect_one(open_file& f, int fd, sockaddr const* to, socklen_t siz
     if (r != -EINPROGRESS && r != -EALREADY) return r;
     std::int64_t const n = wait_for(f, fd, POLLOUT, f.send_timeout);
     if (n < 0) return n;
-    return n == 0 ? -EINPROGRESS : socket_error(f);
+    if (n == 0) return -EINPROGRESS; // else the next call tells what became of it
   }
 }
 
@@ -159,7 +162,7 @@ std::int64_t device(open_file& f, int fd, unsigned long request, void* argument)
   }
 }
 
-std::int64_t to_ns(timeval const& t) noexcept { return std::int64_t{t.tv_sec} * second + t.tv_usec * 1000; }
+std::int64_t to_ns(timeval const& t) noexcept { return libc::to_ns(t.tv_sec, t.tv_usec * 1000); }
 
 std::int64_t* timeout_of(open_file& f, int level, int name) noexcept {
   if (level != SOL_SOCKET) return nullptr;
@@ -219,7 +222,9 @@ UNIO_IN_PLACE(int, eventfd, (unsigned initial, int flags)) {
 UNIO_IN_PLACE(int, timerfd_create, (int clock, int flags)) {
   entry const e("timerfd_create(2)", UNIO_CALLER);
   if (!e.simulates()) return answer<int>(raw(SYS_timerfd_create, clock, flags));
-  if ((flags & ~(TFD_CLOEXEC | TFD_NONBLOCK)) != 0) return answer<int>(-EINVAL);
+  bool const is_known = clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME ||
+                        clock == CLOCK_REALTIME_ALARM || clock == CLOCK_BOOTTIME_ALARM;
+  if (!is_known || (flags & ~(TFD_CLOEXEC | TFD_NONBLOCK)) != 0) return answer<int>(-EINVAL);
   std::int64_t in_world = 0;
   {
     alone const inside;
@@ -239,12 +244,14 @@ UNIO_IN_PLACE(int, timerfd_settime, (int fd, int flags, itimerspec const* next, 
     return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < second;
   };
   if (!is_moment(next->it_value) || !is_moment(next->it_interval)) return answer<int>(-EINVAL);
+  if ((flags & ~(TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET)) != 0) return answer<int>(-EINVAL);
   alone const inside;
   world& w = *answering_world();
   if (before != nullptr) tell_timer(*f, *before);
   std::int64_t due = to_ns(next->it_value);
   if (due != 0 && (flags & TFD_TIMER_ABSTIME) != 0) {
-    due = std::max<std::int64_t>(1, f->is_wall_clock ? due - year_2020 : due);
+    if (f->is_wall_clock && due != deadline::forever) due -= year_2020;
+    if (due == 0) due = -1; // in the past as well, and armed
   } else if (due != 0) {
     due = w.moment(due);
   }
@@ -257,6 +264,7 @@ UNIO_IN_PLACE(int, timerfd_gettime, (int fd, itimerspec* now)) {
   if (f == nullptr) return answer<int>(raw(SYS_timerfd_gettime, fd, now));
   if (f->in_world < 0) return answer<int>(-EINVAL);
   alone const inside;
+  if (!answering_world()->is_timer(f->in_world)) return answer<int>(-EINVAL);
   tell_timer(*f, *now);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <sys/time.h>
 
+#include <cerrno>
 #include <ctime>
 
 namespace unio::inline v0_1::testing::libc {
@@ -36,7 +37,8 @@ void sleep_for(std::int64_t ns) noexcept {
   alone const inside;
   world& w = *answering_world();
   std::int64_t const until = w.moment(ns);
-  while (w.now() < until) (void)w.poll(until - w.now(), []() noexcept { return std::int64_t{0}; });
+  while (w.now() < until)
+    if (w.poll(until - w.now(), []() noexcept { return std::int64_t{0}; }) == -EDEADLK) return;
 }
 
 UNIO_WEAK_IN_PLACE(int, clock_gettime, (clockid_t c, timespec* t)) {
@@ -110,6 +112,16 @@ UNIO_IN_PLACE(int, getentropy, (void* data, std::size_t n)) {
   if (n > most) return answer<int>(-EIO);
   std::int64_t const r = e.simulates() ? fill(data, n) : raw(SYS_getrandom, data, n, 0U);
   return r < 0 ? answer<int>(r) : 0;
+}
+
+// std::random_device's, which would ask the processor.
+UNIO_IN_PLACE(unsigned, _ZNSt13random_device9_M_getvalEv, (void* self)) {
+  {
+    entry const e("std::random_device", UNIO_CALLER);
+    unsigned value = 0;
+    if (e.simulates() && fill(&value, sizeof value) == sizeof value) return value;
+  }
+  return own<unsigned(void*)>("_ZNSt13random_device9_M_getvalEv")(self);
 }
 
 UNIO_IN_PLACE(std::uint32_t, arc4random, ()) {

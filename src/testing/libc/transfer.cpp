@@ -11,6 +11,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
 #include <ctime>
 
 namespace unio::inline v0_1::testing::libc {
@@ -271,6 +274,60 @@ UNIO_IN_PLACE(ssize_t, pwritev, (int fd, iovec const* v, int n, off_t at)) {
   return answer(at < 0 ? -EINVAL : write_file(*f, fd, v, static_cast<std::size_t>(n), at));
 }
 UNIO_ALSO(ssize_t, pwritev64, (int fd, iovec const* v, int n, off_t at), pwritev, (fd, v, n, at))
+
+// As before Linux 4.14, of what is simulated: flags for one call are none of it. At -1: where the file
+// stands.
+UNIO_IN_PLACE(ssize_t, preadv2, (int fd, iovec const* v, int n, off_t at, int flags)) {
+  entry const e("preadv2(2)", UNIO_CALLER);
+  file_pointer const f = e.file(fd);
+  if (f == nullptr) return answer(raw(SYS_preadv2, fd, v, n, at, 0L, flags));
+  if (flags != 0) return answer(-EOPNOTSUPP);
+  return answer(at < -1 || n < 0 || n > IOV_MAX ? -EINVAL
+                                                : read_file(*f, fd, v, static_cast<std::size_t>(n), at));
+}
+UNIO_ALSO(ssize_t, preadv64v2, (int fd, iovec const* v, int n, off_t at, int flags), preadv2,
+          (fd, v, n, at, flags))
+UNIO_IN_PLACE(ssize_t, pwritev2, (int fd, iovec const* v, int n, off_t at, int flags)) {
+  entry const e("pwritev2(2)", UNIO_CALLER);
+  file_pointer const f = e.file(fd);
+  if (f == nullptr) return answer(raw(SYS_pwritev2, fd, v, n, at, 0L, flags));
+  if (flags != 0) return answer(-EOPNOTSUPP);
+  return answer(at < -1 || n < 0 || n > IOV_MAX ? -EINVAL
+                                                : write_file(*f, fd, v, static_cast<std::size_t>(n), at));
+}
+UNIO_ALSO(ssize_t, pwritev64v2, (int fd, iovec const* v, int n, off_t at, int flags), pwritev2,
+          (fd, v, n, at, flags))
+
+// The C library would write to the number by itself.
+UNIO_IN_PLACE(int, vdprintf, (int fd, char const* format, va_list list)) {
+  char* text = nullptr;
+  int const n = ::vasprintf(&text, format, list);
+  for (int done = 0; done < n;) {
+    ssize_t const r = in_place_of_write(fd, text + done, static_cast<std::size_t>(n - done));
+    if (r < 0 && errno != EINTR) {
+      std::free(text);
+      return -1;
+    }
+    done += static_cast<int>(std::max<ssize_t>(r, 0));
+  }
+  if (n >= 0) std::free(text);
+  return n;
+}
+UNIO_IN_PLACE(int, dprintf, (int fd, char const* format, ...)) {
+  va_list list;
+  va_start(list, format);
+  int const n = in_place_of_vdprintf(fd, format, list);
+  va_end(list);
+  return n;
+}
+UNIO_ALSO(int, __vdprintf_chk, (int fd, int, char const* format, va_list list), vdprintf, (fd, format, list))
+UNIO_IN_PLACE(int, __dprintf_chk, (int fd, int, char const* format, ...)) {
+  va_list list;
+  va_start(list, format);
+  int const n = in_place_of_vdprintf(fd, format, list);
+  va_end(list);
+  return n;
+}
 
 UNIO_IN_PLACE(ssize_t, recvfrom,
               (int fd, void* data, std::size_t n, int flags, sockaddr* from, socklen_t* size)) {

@@ -160,6 +160,8 @@ void fill(std::string const& path) {
         (void)w.directory(whole);
         fill(whole);
       } else if (S_ISREG(s.st_mode)) {
+        if (static_cast<std::uint64_t>(s.st_size) > largest_file)
+          end_refused(whole + ", a file of more than 1 GiB, is not simulated");
         auto const n_of = w.make_node(node_kind::file, s.st_mode);
         int const fd =
             static_cast<int>(libc::raw(SYS_openat, AT_FDCWD, whole.c_str(), O_RDONLY | O_CLOEXEC, 0));

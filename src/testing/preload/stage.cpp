@@ -140,12 +140,15 @@ void finish(program const& p) noexcept {
   while (count-- != 0) functions[count]();
 }
 
-[[noreturn]] void end_program(program& p, int status) noexcept {
-  finish(p);
-  (void)std::fflush(nullptr);
+[[noreturn]] void end_at_once(program& p, int status) noexcept {
   p.status = status;
   p.has_ended = true;
   current->end_program();
+}
+[[noreturn]] void end_program(program& p, int status) noexcept {
+  finish(p);
+  (void)std::fflush(nullptr);
+  end_at_once(p, status);
 }
 
 [[noreturn]] void enter(program const& p) noexcept {
@@ -231,6 +234,17 @@ UNIO_IN_PLACE(int, __libc_start_main,
   void* own = dlvsym(RTLD_NEXT, "__libc_start_main", "GLIBC_2.34");
   if (own == nullptr) own = dlsym(RTLD_NEXT, "__libc_start_main");
   return reinterpret_cast<start*>(own)(main, argc, argv, init, fini, end, stack);
+}
+
+// Without destructors and what standard streams have kept: of that program alone.
+UNIO_IN_PLACE(void, _exit, (int status)) {
+  if (program* const p = of_this_thread(); p != nullptr) end_at_once(*p, status);
+  for (;;) (void)libc::raw(SYS_exit_group, status);
+}
+UNIO_ALSO(void, _Exit, (int status), _exit, (status))
+UNIO_IN_PLACE(void, quick_exit, (int status)) {
+  if (program* const p = of_this_thread(); p != nullptr) end_at_once(*p, status);
+  libc::own<void(int)>("quick_exit")(status);
 }
 
 UNIO_IN_PLACE(void, exit, (int status)) {

@@ -126,6 +126,7 @@ constinit thread_hooks hooks{
           --inside;
           point(at::system);
         },
+    .hold = [](bool begins) noexcept { inside += begins ? 1 : -1; },
     .sleep =
         [](std::int64_t until) noexcept {
           if (current->now >= until) return current->point(at::system);

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <ctime>
+#include <limits>
 
 namespace unio::inline v0_1::testing::threads {
 namespace {
@@ -46,7 +47,11 @@ template <class T> T as_libc(std::int64_t r) noexcept {
   return -1;
 }
 
-std::int64_t nanoseconds(timespec const& t) noexcept { return std::int64_t{t.tv_sec} * second + t.tv_nsec; }
+// What no clock shows is never.
+std::int64_t nanoseconds(timespec const& t) noexcept {
+  return t.tv_sec < never / second ? std::int64_t{t.tv_sec} * second + t.tv_nsec : never;
+}
+std::int64_t after(std::int64_t ns) noexcept { return ns < never - current->now ? current->now + ns : never; }
 
 bool is_span(timespec const& t) noexcept { return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < second; }
 
@@ -65,7 +70,8 @@ bool is_virtual(clockid_t c) noexcept {
 
 // A moment of a clock, in virtual time.
 std::int64_t moment(clockid_t c, timespec const* t) noexcept {
-  return t == nullptr ? never : nanoseconds(*t) - (is_wall_clock(c) ? year_2020 : 0);
+  std::int64_t const at = t == nullptr ? never : nanoseconds(*t);
+  return at == never ? never : at - (is_wall_clock(c) ? year_2020 : 0);
 }
 
 std::int64_t time_of(clockid_t c) noexcept {
@@ -80,7 +86,7 @@ template <class Attempt> int take(need n, void const* lock, std::int64_t until, 
   guard const here;
   for (;;) {
     int const r = attempt();
-    if (r == 0) current->holds(lock);
+    if (r == 0 || r == EOWNERDEAD) current->holds(lock);
     if (r != EBUSY) return r;
     if (current->now >= until) return ETIMEDOUT;
     (void)current->block(n, lock, until);
@@ -90,8 +96,12 @@ template <class Attempt> int take(need n, void const* lock, std::int64_t until, 
 int take_mutex(pthread_mutex_t* m, std::int64_t until) noexcept {
   return take(need::mutex, m, until, [m]() noexcept {
     int const r = UNIO_OWN(pthread_mutex_trylock)(m);
+    if (r != EBUSY) return r;
+    // pthread_mutex_trylock() has left it locked when it said so first.
+    constexpr int not_recoverable = std::numeric_limits<int>::max() - 1;
+    if (m->__data.__owner == not_recoverable) return ENOTRECOVERABLE;
     bool const checks = (m->__data.__kind & 3) == PTHREAD_MUTEX_ERRORCHECK_NP;
-    return r == EBUSY && checks && m->__data.__owner == gettid() ? EDEADLK : r;
+    return checks && m->__data.__owner == gettid() ? EDEADLK : EBUSY;
   });
 }
 
@@ -147,6 +157,19 @@ struct barrier {
   unsigned round;
   unsigned count;
 };
+
+// What the calling thread has locked for writing it cannot lock again.
+int or_deadlock(pthread_rwlock_t const* l, int r) noexcept {
+  return r == EBUSY && l->__data.__cur_writer == gettid() ? EDEADLK : r;
+}
+int take_reading(pthread_rwlock_t* l, std::int64_t until) noexcept {
+  return take(need::rwlock, l, until,
+              [l]() noexcept { return or_deadlock(l, UNIO_OWN(pthread_rwlock_tryrdlock)(l)); });
+}
+int take_writing(pthread_rwlock_t* l, std::int64_t until) noexcept {
+  return take(need::rwlock, l, until,
+              [l]() noexcept { return or_deadlock(l, UNIO_OWN(pthread_rwlock_trywrlock)(l)); });
+}
 
 // ---- once -----------------------------------------------------------------------------------------------
 
@@ -227,7 +250,7 @@ std::int64_t futex(std::uint32_t* word, int operation, std::uint32_t value, time
   std::int64_t until = never;
   if (timeout != nullptr)
     until = command == FUTEX_WAIT
-                ? current->now + nanoseconds(*timeout)
+                ? after(nanoseconds(*timeout))
                 : moment((operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC, timeout);
   if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value) return -EAGAIN;
   if (until <= current->now) return -ETIMEDOUT;
@@ -302,7 +325,7 @@ UNIO_IN_PLACE int pthread_mutex_trylock(pthread_mutex_t* m) noexcept {
   current->point(at::mutex_try_lock);
   guard const here;
   int const r = UNIO_OWN(pthread_mutex_trylock)(m);
-  if (r == 0) current->holds(m);
+  if (r == 0 || r == EOWNERDEAD) current->holds(m);
   return r;
 }
 UNIO_IN_PLACE int pthread_mutex_timedlock(pthread_mutex_t* m, timespec const* until) noexcept {
@@ -353,12 +376,12 @@ UNIO_IN_PLACE int pthread_cond_broadcast(pthread_cond_t* c) noexcept {
 UNIO_IN_PLACE int pthread_rwlock_rdlock(pthread_rwlock_t* l) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_rwlock_rdlock)(l);
   current->point(at::reader_lock);
-  return take(need::rwlock, l, never, [l]() noexcept { return UNIO_OWN(pthread_rwlock_tryrdlock)(l); });
+  return take_reading(l, never);
 }
 UNIO_IN_PLACE int pthread_rwlock_wrlock(pthread_rwlock_t* l) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_rwlock_wrlock)(l);
   current->point(at::writer_lock);
-  return take(need::rwlock, l, never, [l]() noexcept { return UNIO_OWN(pthread_rwlock_trywrlock)(l); });
+  return take_writing(l, never);
 }
 UNIO_IN_PLACE int pthread_rwlock_tryrdlock(pthread_rwlock_t* l) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_rwlock_tryrdlock)(l);
@@ -381,16 +404,14 @@ UNIO_IN_PLACE int pthread_rwlock_clockrdlock(pthread_rwlock_t* l, clockid_t c,
   if (!is_simulated()) return UNIO_OWN(pthread_rwlock_clockrdlock)(l, c, until);
   if (!is_moment(until)) return EINVAL;
   current->point(at::reader_lock);
-  return take(need::rwlock, l, moment(c, until),
-              [l]() noexcept { return UNIO_OWN(pthread_rwlock_tryrdlock)(l); });
+  return take_reading(l, moment(c, until));
 }
 UNIO_IN_PLACE int pthread_rwlock_clockwrlock(pthread_rwlock_t* l, clockid_t c,
                                              timespec const* until) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_rwlock_clockwrlock)(l, c, until);
   if (!is_moment(until)) return EINVAL;
   current->point(at::writer_lock);
-  return take(need::rwlock, l, moment(c, until),
-              [l]() noexcept { return UNIO_OWN(pthread_rwlock_trywrlock)(l); });
+  return take_writing(l, moment(c, until));
 }
 UNIO_IN_PLACE int pthread_rwlock_timedrdlock(pthread_rwlock_t* l, timespec const* until) noexcept {
   if (!is_simulated()) return UNIO_OWN(pthread_rwlock_timedrdlock)(l, until);
@@ -496,13 +517,13 @@ UNIO_IN_PLACE int clock_nanosleep(clockid_t c, int flags, timespec const* t, tim
   if (!is_simulated()) return UNIO_OWN(clock_nanosleep)(c, flags, t, left);
   if (!is_virtual(c)) return static_cast<int>(-unio::sys::call(SYS_clock_nanosleep, c, flags, t, left));
   if (!is_span(*t)) return EINVAL;
-  sleep_until((flags & TIMER_ABSTIME) != 0 ? moment(c, t) : current->now + nanoseconds(*t));
+  sleep_until((flags & TIMER_ABSTIME) != 0 ? moment(c, t) : after(nanoseconds(*t)));
   return 0;
 }
 UNIO_IN_PLACE int nanosleep(timespec const* t, timespec* left) {
   if (!is_simulated()) return UNIO_OWN(nanosleep)(t, left);
   if (!is_span(*t)) return as_libc<int>(-EINVAL);
-  sleep_until(current->now + nanoseconds(*t));
+  sleep_until(after(nanoseconds(*t)));
   return 0;
 }
 UNIO_IN_PLACE int usleep(useconds_t us) {

@@ -308,6 +308,8 @@ void scheduler::end_thread() noexcept {
   if (is_last) return; // the C library ends the process
   me->has_ended = true;
   wake_all(need::thread, me);
+  for (held const& h : held_) // robust ones can be had then
+    if (h.thread == me->number) wake_all(need::mutex, h.what);
   thread& next = next_to_run();
   note_turn(next);
   me = nullptr;
