@@ -88,6 +88,13 @@ class copy_ : public ::testing::Test {
     (void)::chmod((b + "/closed").c_str(), 0755);
   }
   unio::result<copy_report> copy(copy_options const& o = {}) { return clone_or_copy({}, a, {}, b, o); }
+  void expect_move_to_leave_the_source() {
+    auto const r = unio::fs::move({}, a, {}, b);
+    ASSERT_TRUE(r) << r.error().message();
+    EXPECT_TRUE(r->is_in_place);
+    ASSERT_EQ(r->failures.count(), 1u);
+    EXPECT_EQ(r->failures[0].why.value(), ESTALE);
+  }
   // What the directory has.
   std::string names() const {
     std::set<std::string> all;
@@ -771,11 +778,7 @@ TEST_F(copy_, move_removes_nothing_that_has_taken_the_place_of_its_source) {
     }
     return unio::sys::kernel.utimensat(dir, path, times, flags);
   });
-  auto const r = unio::fs::move({}, a, {}, b);
-  ASSERT_TRUE(r) << r.error().message();
-  EXPECT_TRUE(r->is_in_place);
-  ASSERT_EQ(r->failures.count(), 1u);
-  EXPECT_EQ(r->failures[0].why.value(), ESTALE);
+  expect_move_to_leave_the_source();
   EXPECT_EQ(directory.read("a"), "new");
   EXPECT_EQ(directory.read("b"), "old");
 }
@@ -790,11 +793,7 @@ TEST_F(copy_, move_removes_no_file_that_was_written_to_since_it_was_copied) {
     if (turn++ == 0) std::ofstream(*where, std::ios::app) << " and new";
     return unio::sys::kernel.utimensat(dir, path, times, flags);
   });
-  auto const r = unio::fs::move({}, a, {}, b);
-  ASSERT_TRUE(r) << r.error().message();
-  EXPECT_TRUE(r->is_in_place);
-  ASSERT_EQ(r->failures.count(), 1u);
-  EXPECT_EQ(r->failures[0].why.value(), ESTALE);
+  expect_move_to_leave_the_source();
   EXPECT_EQ(directory.read("a"), "old and new");
   EXPECT_EQ(directory.read("b"), "old");
 }

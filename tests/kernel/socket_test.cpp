@@ -97,6 +97,19 @@ DRIVER_TEST(kernel_socket, reads_on_after_its_own_side_was_shut) {
   });
 }
 
+// Once the peer reads. `filled`: what was written before.
+template <class Started>
+void expect_to_write_on(unio::io_multiplexer& m, connection& c, Started& write, std::size_t filled) {
+  std::string received;
+  ASSERT_TRUE(drive(m, [&] {
+    received += c.peer.read_some();
+    return write.ended();
+  }));
+  ASSERT_FALSE(write.error);
+  while (received.size() < filled + write.bytes && c.peer.wait()) received += c.peer.read_some();
+  EXPECT_TRUE(received == pattern(filled + write.bytes));
+}
+
 DRIVER_TEST(kernel_socket, writes_on_after_the_peer_has_shut_its_side) {
   for_each_connection_of(&m, [&](connection& c) {
     c.peer.write("last words");
@@ -116,14 +129,7 @@ DRIVER_TEST(kernel_socket, writes_on_after_the_peer_has_shut_its_side) {
     std::string const more = pattern(5000, filled);
     started write{unio::async_write(c.socket, unio::const_buffer(more))};
     submit_all(m);
-    std::string received;
-    ASSERT_TRUE(drive(m, [&] {
-      received += c.peer.read_some();
-      return write.ended();
-    }));
-    ASSERT_FALSE(write.error);
-    while (received.size() < filled + write.bytes && c.peer.wait()) received += c.peer.read_some();
-    EXPECT_TRUE(received == pattern(filled + write.bytes));
+    expect_to_write_on(m, c, write, filled);
   });
 }
 
@@ -142,14 +148,7 @@ DRIVER_TEST(kernel_socket, waits_for_room_without_spinning_when_the_peer_has_shu
   EXPECT_TRUE(timer.wait().has_value());
   EXPECT_LT(m.counters().turns - turns, 150u);
   EXPECT_FALSE(write.ended());
-  std::string received;
-  ASSERT_TRUE(drive(m, [&] {
-    received += c.peer.read_some();
-    return write.ended();
-  }));
-  ASSERT_FALSE(write.error);
-  while (received.size() < filled + write.bytes && c.peer.wait()) received += c.peer.read_some();
-  EXPECT_TRUE(received == pattern(filled + write.bytes));
+  expect_to_write_on(m, c, write, filled);
 }
 
 DRIVER_TEST(kernel_socket, is_not_ready_for_what_it_is_not_because_the_peer_has_shut_its_side) {
