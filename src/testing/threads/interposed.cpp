@@ -309,7 +309,7 @@ UNIO_IN_PLACE int pthread_detach(pthread_t handle) noexcept {
 }
 
 // The end of the thread of main() is one as others are: the process goes on.
-[[noreturn]] UNIO_IN_PLACE void pthread_exit(void* value) {
+UNIO_IN_PLACE void pthread_exit(void* value) {
   if (is_simulated()) (void)pthread_setspecific(end_key, me);
   UNIO_OWN(pthread_exit)(value);
   __builtin_unreachable();
