@@ -14,6 +14,8 @@
 #include <unio/sync.hpp>
 #include <unio/task.hpp>
 
+#include <atomic>
+
 namespace unio::inline v0_1 {
 
 /// Receives from a stream for one coroutine. It begins with the first co_next(), goes on while the coroutine
@@ -22,13 +24,12 @@ namespace unio::inline v0_1 {
 ///
 /// Values         each buffer has 1 byte or more. The coroutine may move it out; what it leaves goes home
 ///                with the next call of co_next(), or with this
-/// Thread safety  none: one coroutine at a time, on the thread that runs the stream's multiplexer, which is
-///                one of one thread: of several, others may go on with the coroutine. What was moved out may
-///                be dropped on any
+/// Thread safety  one coroutine at a time, on any thread: another one may be receiving for it, and that which
+///                goes on with the coroutine may change. What was moved out may be dropped on any
 /// Lifetime       stream and pool outlive it. Nothing else reads from the stream. It does not move
 /// Closing        the stream ends this with condition::canceled, after what it keeps
 /// Destruction    gives back what it keeps: bytes that it has read ahead are lost. Cancels the operation and
-///                drives its multiplexer until that has finished
+///                drives its multiplexer until that has finished, or waits for the thread that runs it
 /// Cost           a block of the frame pool for each, and a frame for each co_next(); no heap allocation once
 ///                the frame pool is warm. On a ring one request brings many buffers
 /// Source         docs/features.md X-08
@@ -67,9 +68,21 @@ class UNIO_API receiving {
     void set_value(io_result<lent_buffer>&& got) noexcept { self->take(std::move(got)); }
     void set_done() noexcept { self->ended(); }
   };
+  /// Of the atomic kind once other threads may go on with the coroutine.
+  class source : detail::message_link<source>, public async_receive_many {
+    using link = detail::message_link<source>;
+
+   public:
+    source(io_handle& from, buffer_pool& pool) noexcept : async_receive_many(from, pool) {}
+    source(source&& other) noexcept : link(), async_receive_many(static_cast<async_receive_many&&>(other)) {}
+    void let_others_ask() noexcept { set_atomic(link::next_message_); }
+  };
+  // On the thread that receives.
   void take(io_result<lent_buffer>&& got) noexcept;
   void ended() noexcept;
-  void pause() noexcept;
+  // On the thread of the coroutine.
+  void begin(environment const& with) noexcept;
+  void stop() noexcept;
 
   io_handle* from_;
   std::size_t limit_; // of kept_
@@ -78,10 +91,12 @@ class UNIO_API receiving {
   auto_reset_event arrived_; // or ended
   failure error_;
   failure why_; // it has ended
-  bool has_ended_ = false;
-  bool is_running_ = false;
-  bool is_pausing_ = false;
-  io_operation_connection<async_receive_many, notes> operation_;
+  // Release where the other thread acquires them: what it has received and why it has ended come before.
+  std::atomic<bool> has_ended_{false};
+  std::atomic<bool> is_running_{false};
+  std::atomic<bool> is_stopping_{false}; // the coroutine has asked the operation to end
+  bool is_pausing_ = false;              // what receives has, with the window full
+  io_operation_connection<source, notes> operation_;
 };
 
 } // namespace unio

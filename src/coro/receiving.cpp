@@ -23,32 +23,49 @@ receiving::receiving(io_handle& from, buffer_pool& pool, options o)
     : from_(&from),
       limit_(buffers_of(o.window, pool)),
       kept_(limit_ + overrun),
-      operation_(connect(async_receive_many(from, pool), notes{this})) {}
+      operation_(connect(source(from, pool), notes{this})) {}
 
 receiving::~receiving() = default;
 
 void receiving::take(io_result<lent_buffer>&& got) noexcept {
   if (!got.has_value()) {
-    if (is_pausing_ && got.error() == condition::canceled) return;
-    has_ended_ = true;
+    bool const is_paused = is_pausing_ || is_stopping_.load(std::memory_order_relaxed);
+    if (is_paused && got.error() == condition::canceled) return;
     why_ = got.error();
+    has_ended_.store(true, std::memory_order_release);
   } else if (!*got) {
-    has_ended_ = true;
+    has_ended_.store(true, std::memory_order_release);
   } else {
-    UNIO_EXPECTS(!kept_.is_full(), "more was received than a driver reads ahead");
+    std::size_t const before = kept_.size();
+    UNIO_EXPECTS(before != limit_ + overrun, "more was received than a driver reads ahead");
     kept_.push(std::move(*got));
-    if (kept_.size() >= limit_) pause();
+    if (before + 1 >= limit_ && !std::exchange(is_pausing_, true)) operation_.cancel();
     arrived_.set(); // which may destroy this, where the executor goes on at once
   }
 }
 
 void receiving::ended() noexcept {
-  is_running_ = is_pausing_ = false;
+  is_running_.store(false, std::memory_order_release);
   arrived_.set();
 }
 
-void receiving::pause() noexcept {
-  if (std::exchange(is_pausing_, true)) return;
+void receiving::begin(environment const& with) noexcept {
+  operation_.reset(); // once a thread has returned that has just said that it has ended
+  is_pausing_ = false;
+  is_stopping_.store(false, std::memory_order_relaxed);
+  if (from_->native_handle() != operation_.fd()) { // it was closed, and its number may be another's
+    operation_.refuse(-ECANCELED);
+    return take(operation_.result());
+  }
+  is_running_.store(true, std::memory_order_relaxed);
+  io_multiplexer& runs = operation_.chosen(with.multiplexer);
+  if (runs.is_shared() || with.executor.multiplexer() != &runs) operation_.let_others_ask();
+  operation_.start(&runs);
+}
+
+void receiving::stop() noexcept {
+  if (is_stopping_.load(std::memory_order_relaxed)) return;
+  is_stopping_.store(true, std::memory_order_relaxed);
   operation_.cancel();
 }
 
@@ -60,23 +77,20 @@ task<lent_buffer*> receiving::co_next(deadline d) {
   for (;;) {
     // After a stop what is kept is still given, but a peer that goes on sending does not add to it for ever.
     bool const is_stopped = with.stop.stop_requested();
-    if (is_stopped && is_running_ && kept_.size() != 0) pause();
-    if (!is_stopped && !is_running_ && !has_ended_ && kept_.size() <= limit_ / 2) {
-      if (operation_.finished()) operation_.reset();
-      is_running_ = from_->native_handle() == operation_.fd();
-      if (is_running_) {
-        operation_.start(with.multiplexer);
-      } else { // it was closed, and its number may be another's
-        operation_.refuse(-ECANCELED);
-        take(operation_.result());
-      }
+    if (!is_stopped) {
+      if (!is_running_.load(std::memory_order_acquire) && !has_ended_.load(std::memory_order_relaxed) &&
+          kept_.size() <= limit_ / 2)
+        begin(with);
+    } else if (is_running_.load(std::memory_order_acquire) && !kept_.empty()) {
+      stop();
     }
-    if (kept_.size() != 0) {
-      given_ = kept_.pop();
+    if (!kept_.empty()) {
+      kept_.pop(given_);
       error_ = {};
       co_return &given_;
     }
-    if (has_ended_) {
+    if (has_ended_.load(std::memory_order_acquire)) {
+      if (!kept_.empty()) continue; // it came before the end
       error_ = why_;
       co_return nullptr;
     }
@@ -90,7 +104,7 @@ task<lent_buffer*> receiving::co_next(deadline d) {
     } else {
       waited = co_await timeout(limit.next(), arrived_.co_wait());
     }
-    if (!waited.has_value() && kept_.size() == 0) {
+    if (!waited.has_value() && kept_.empty()) {
       error_ = waited.error();
       co_return nullptr;
     }

@@ -4,6 +4,7 @@
 #include "support/ends.hpp"
 #include "support/test.hpp"
 #include "support/texts.hpp"
+#include "support/work.hpp"
 
 namespace {
 
@@ -239,6 +240,62 @@ TEST_P(receiving_range, ends_where_its_stream_is_closed_while_it_pauses) {
   std::string const text = unio::run(*m_, body());
   EXPECT_EQ(text, std::string("abcdefgh").substr(0, text.size()));
   EXPECT_EQ(pool.lent(), 0u);
+}
+
+// ---- several threads --------------------------------------------------------------------------------------
+
+class receiving_on_threads : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (auto const made = make_multiplexer(GetParam().c_str()); !made.has_value())
+      GTEST_SKIP() << made.error().message();
+    pool_.emplace(2);
+  }
+  watchdog watchdog_{100s};
+  environment_variable const driver_{"UNIO_DRIVER", GetParam().c_str()}; // for the pool's engines
+  std::optional<unio::thread_pool> pool_;
+};
+UNIO_ON_BOTH_DRIVERS(receiving_on_threads);
+
+/// Computes a little after each buffer, and goes on wherever there is time. Leaves after so many.
+task<std::string> receives_here_and_there(unio::io_handle& from, buffer_pool& pool, int buffers) {
+  receiving in(from, pool, {.window = 8 * pool.size()});
+  std::string text;
+  while (buffers-- != 0) {
+    lent_buffer* const next = co_await in.co_next();
+    if (next == nullptr) break;
+    for (int i = 0; i != 50; ++i) text.reserve(text.size() + static_cast<std::size_t>(i % 2));
+    text += text_of(*next);
+    if (buffers % 3 != 0) co_await unio::co_fork();
+  }
+  co_return text;
+}
+
+TEST_P(receiving_on_threads, brings_the_stream_to_a_coroutine_that_moves) {
+  buffer_pool buffers(64, 16);
+  std::string const sent = letters(20'000);
+  for (int round = 0; round != 10; ++round) {
+    auto p = unio::socket_handle::pair().value();
+    p.first.set_multiplexer(&pool_->multiplexer());
+    p.second.set_multiplexer(&pool_->multiplexer());
+    unio::async_run(pool_->executor(), sends(p.second, sent));
+    ASSERT_EQ(unio::sync_wait(pool_->executor(), receives_here_and_there(p.first, buffers, -1)), sent);
+    ASSERT_EQ(buffers.lent(), 0u);
+  }
+}
+
+TEST_P(receiving_on_threads, that_is_dropped_gives_everything_back) {
+  buffer_pool buffers(64, 16);
+  std::string const sent = letters(2'000);
+  for (int round = 0; round != 100; ++round) {
+    auto p = unio::socket_handle::pair().value();
+    p.first.set_multiplexer(&pool_->multiplexer());
+    put(p.second, sent);
+    std::string const got =
+        unio::sync_wait(pool_->executor(), receives_here_and_there(p.first, buffers, 1 + round % 20));
+    ASSERT_EQ(got, sent.substr(0, got.size()));
+    ASSERT_EQ(buffers.lent(), 0u);
+  }
 }
 
 } // namespace

@@ -5,7 +5,9 @@
 #include "support/test.hpp"
 #include "threads/support.hpp"
 
+#include <unio/buffer_pool.hpp>
 #include <unio/channel.hpp>
+#include <unio/receiving.hpp>
 #include <unio/run.hpp>
 #include <unio/stop_token.hpp>
 #include <unio/strand.hpp>
@@ -262,6 +264,101 @@ TEST_P(coroutines_on_two_threads, a_timeout_races_what_it_bounds) {
       co_return (co_await unio::timeout(1ms, e.co_wait())).has_value();
     };
     require(unio::run(next(e)) == (got == 0), "the set was for one");
+  });
+}
+
+// ---- what a stream brings, for a coroutine that goes on now here and now there ----
+
+/// Ends that a pool runs, and what is sent from one to the other.
+struct stream_on {
+  explicit stream_on(unio::thread_pool& pool) : ends(unio::socket_handle::pair().value()) {
+    ends.first.set_multiplexer(&pool.multiplexer());
+  }
+  void send(int n) {
+    for (; n != 0; --n, ++sent) {
+      std::byte const b{static_cast<unsigned char>(sent)};
+      while (!ends.second.write(unio::const_buffer(&b, 1)).has_value()) continue;
+    }
+  }
+  unio::socket_pair ends;
+  int sent = 0;
+};
+
+/// Asks for `wanted` bytes, or for all; returns how many have come in their order.
+task<int> receive_in_their_order(unio::socket_handle& from, unio::buffer_pool& pool, int wanted,
+                                 std::size_t window) {
+  unio::receiving in(from, pool, {.window = window});
+  int got = 0;
+  while (got != wanted) {
+    unio::lent_buffer* const next = co_await in.co_next();
+    if (next == nullptr) break;
+    require(next->size() == 1 && std::to_integer<int>(*next->data()) == got, "the bytes come in their order");
+    ++got;
+    co_await unio::co_fork(); // and goes on wherever there is time
+  }
+  if (got != wanted) require(!in.error(), "the stream has ended");
+  co_return got;
+}
+
+TEST_P(coroutines_on_two_threads, what_is_received_comes_once_and_in_its_order) {
+  expect_no_failure([] {
+    unio::thread_pool pool(2);
+    unio::buffer_pool buffers(8, 1);
+    stream_on s(pool);
+    std::atomic<int> got{-1};
+    unio::async_run(pool.executor(),
+                    receive_in_their_order(s.ends.first, buffers, -1, 1 + schedule_seed() % 4),
+                    [&](auto n) { got = n.value(); });
+    s.send(12);
+    require(s.ends.second.close().has_value(), "it is closed");
+    while (got < 0) std::this_thread::yield();
+    pool.join();
+    require(got == 12, "all have come");
+    require(buffers.lent() == 0, "all buffers are back");
+  });
+}
+
+TEST_P(coroutines_on_two_threads, what_receives_is_dropped_while_it_reads_ahead) {
+  expect_no_failure([] {
+    unio::thread_pool pool(2);
+    unio::buffer_pool buffers(8, 1);
+    stream_on s(pool);
+    std::atomic<int> got{-1};
+    int const wanted = 1 + static_cast<int>(schedule_seed() % 3);
+    unio::async_run(pool.executor(), receive_in_their_order(s.ends.first, buffers, wanted, 4),
+                    [&](auto n) { got = n.value(); });
+    s.send(6);
+    pool.join();
+    require(got == wanted, "so many have come");
+    require(buffers.lent() == 0, "all buffers are back");
+  });
+}
+
+TEST_P(coroutines_on_two_threads, a_stop_loses_nothing_of_what_is_received) {
+  expect_no_failure([] {
+    unio::thread_pool pool(2);
+    unio::buffer_pool buffers(8, 1);
+    stream_on s(pool);
+    unio::receiving in(s.ends.first, buffers, {.window = 2});
+    std::atomic<int> got{0}, ended{0};
+    auto const ask = [](unio::receiving& in, std::atomic<int>& got) -> task<> {
+      while (unio::lent_buffer* const next = co_await in.co_next()) {
+        require(std::to_integer<int>(*next->data()) == got, "the bytes come in their order");
+        ++got;
+        co_await unio::co_fork();
+      }
+    };
+    unio::stop_source stop;
+    unio::async_run(pool.executor(), ask(in, got), [&](auto const&) { ++ended; }, {.stop = stop.get_token()});
+    s.send(3);
+    stop.request_stop();
+    s.send(3);
+    require(s.ends.second.close().has_value(), "it is closed");
+    while (ended != 1) std::this_thread::yield();
+    unio::async_run(pool.executor(), ask(in, got), [&](auto const&) { ++ended; });
+    while (ended != 2) std::this_thread::yield();
+    pool.join();
+    require(got == 6 && !in.error(), "all have come, and the end");
   });
 }
 
