@@ -19,8 +19,7 @@
 //   what has arrived for it; the receiver gets one after the other, in its turns.
 // * Bytes beat stops, even where all buffers are lent: then the count is exceeded for a while.
 // * One request for many values is used where a trial, once per process, has brought the bytes and the end,
-//   in both orders (uring/choosing.cpp); it never polls first, because Linux 6.18 then brings the bytes of a
-//   Unix socket and never its end.
+//   in both orders (uring/choosing.cpp); for Unix sockets only where it cannot lose their end.
 // * Only rings with deferred task work have slots: their kernel reads nothing while no thread enters, so
 //   that a ring that is forbidden has told all that it has read.
 

@@ -20,6 +20,7 @@
 // What has arrived was taken from the stream: it is delivered whatever ends the operation.
 
 #include "handle/pool_state.hpp"
+#include "handle/sockets.hpp"
 #include "op/access.hpp"
 #include "op/face.hpp"
 #include "sys/multishot.hpp"
@@ -27,6 +28,7 @@
 #include <unio/multiplexer.hpp>
 
 #include <linux/futex.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <utility>
@@ -38,6 +40,14 @@ void begin(io_operation& op) noexcept {
   op::access::set_filled(op, nullptr); // that of a run whose result was not asked for goes back
   op::access::receive_waits_for(op) = readiness::readable;
   op::access::waiter(op).arrived = {};
+}
+
+// One request for many values brings the end as well: of a Unix socket a kernel may lose it
+// (driver/uring/choosing.cpp).
+bool brings_end(io_operation const& op) noexcept {
+  if (sys::receives_all_of_unix()) return true;
+  result<int> const domain = detail::sockets::int_option(op.fd(), SOL_SOCKET, SO_DOMAIN);
+  return domain && *domain != AF_UNIX;
 }
 
 // Not while all are lent: what is read then could not be delivered.
@@ -52,9 +62,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
     sqe.off = no_offset;
   } else {
     sqe.opcode = IORING_OP_RECV;
-    // Of many values the first attempt is never left out: where bytes and the end of a Unix socket are there
-    // already, a request that polls first brings the bytes and never the end (Linux 6.18).
-    if (op.is_multishot() && sys::receives_many()) {
+    if (op.is_multishot() && sys::receives_many() && brings_end(op)) {
       sqe.ioprio = IORING_RECV_MULTISHOT;
     } else if (will_wait) {
       sqe.ioprio = IORING_RECVSEND_POLL_FIRST;

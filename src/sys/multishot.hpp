@@ -15,10 +15,15 @@ inline constexpr std::uint8_t op_read_multishot = 49;
 
 // Relaxed: each thread that tries finds the same.
 inline constinit std::atomic<bool> kernel_receives_many{false};
+inline constinit std::atomic<bool> kernel_receives_all_of_unix{false};
 inline constinit std::atomic<bool> kernel_reads_many{false};
 
 /// From a stream socket.
 inline bool receives_many() noexcept { return kernel_receives_many.load(std::memory_order_relaxed); }
+/// From a Unix socket, too: not where the kernel may lose its end.
+inline bool receives_all_of_unix() noexcept {
+  return kernel_receives_all_of_unix.load(std::memory_order_relaxed);
+}
 /// From a pipe.
 inline bool reads_many() noexcept { return kernel_reads_many.load(std::memory_order_relaxed); }
 

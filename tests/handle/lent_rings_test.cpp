@@ -90,6 +90,35 @@ TEST_P(lent_rings, one_request_brings_many_values) {
   }
 }
 
+// Both come from another thread, at any moment of the request's beginning (driver/uring/choosing.cpp).
+TEST_P(lent_rings, a_unix_socket_that_sends_and_ends_at_once_is_read_to_its_end) {
+  buffer_pool pool(16, 64);
+  std::atomic<int> round{0}, sent{0};
+  unio::socket_pair ends;
+  std::string const text = letters(600);
+  int const rounds = 20'000;
+  std::jthread const sender([&] {
+    for (int i = 1; i <= rounds; ++i) {
+      while (round.load() != i) continue;
+      for (int spin = i % 500; spin != 0; --spin) (void)sent.load();
+      put(ends.second, text);
+      (void)ends.second.shutdown(unio::socket_handle::side::send);
+      sent = i;
+    }
+  });
+  for (int i = 1; i <= rounds; ++i) {
+    ends = pair();
+    brought t;
+    round = i;
+    auto const op = start(ends.first, pool, t);
+    for (int tries = HasFailure() ? 0 : 500; tries != 0 && t.dones == 0; --tries) (void)m_->try_run_for(10ms);
+    while (sent.load() != i) continue; // through all rounds, also after a failure
+    if (HasFailure()) continue;
+    EXPECT_EQ(t.dones, 1) << "round " << i;
+    EXPECT_EQ(t.text, text);
+  }
+}
+
 TEST_P(lent_rings, the_end_comes_after_what_was_sent_before_it) {
   for (bool const is_socket : {false, true}) {
     buffer_pool pool(8, 4);
