@@ -107,10 +107,10 @@ struct ends {
 //
 // Linux 6.7 leaves what does not fit into the first buffer of a pipe until more comes (fixed in 6.8,
 // "io_uring/rw: ensure poll based multishot read retries appropriately"); CVE-2026-23473 never brings the end
-// of a socket (liburing#1549). Linux 6.18 loses the end of a Unix socket which comes, with bytes before it, between
-// the attempt to receive and the beginning of the wait. Then the wait finds both, receives the bytes, and receives
-// again only if the socket says that there is more: TCP counts its end as that, a Unix socket does not. A request
-// that waits without an attempt shows it each time.
+// of a socket (liburing#1549). Linux 6.18 loses the end of a Unix socket which comes, with bytes before it,
+// between the attempt to receive and the beginning of the wait. Then the wait finds both, receives the bytes,
+// and receives again only if the socket says that there is more: TCP counts its end as that, a Unix socket
+// does not. A request that waits without an attempt shows it each time.
 bool brings_all(ring& r, ends& e, io_uring_sqe const& request, bool is_late) noexcept {
   io_uring_sqe* const sqe = r.get();
   if (sqe == nullptr || (is_late && !e.send_all())) return false;
