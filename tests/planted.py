@@ -58,7 +58,7 @@ RING = [
     ("an attempt in vain keeps its buffer", "*", [
         ("op/receive.cpp", "    pool.give_back(buffer);\n", "")]),
     ("what is cancelled stays in the queue", "*", [
-        ("op/receive.cpp", "pool(op).dequeue(w) ||", "pool(op).count() ||")]),
+        ("op/receive.cpp", "pool(op).dequeue(self(op)) ||", "pool(op).count() ||")]),
     ("what was read before a stop is lost", "*", [
         ("op/receive.cpp", "return take_arrived(op, true);", "a.slots = nullptr;")]),
     ("the end overtakes what was read", "*", [
@@ -69,7 +69,7 @@ RING = [
         ("op/receive.cpp", "    slots->in(a.last).next = last;\n", "")]),
     ("what was read waits for more", "*", [
         ("op/receive.cpp",
-         "    waits_for = readiness::resource;\n    return -EAGAIN;",
+         "    op.links.is.wants = readiness::resource;\n    return -EAGAIN;",
          "    return -EAGAIN;")]),
     ("a request that has ended is not made again", "*", [
         ("driver/uring/completions.hpp", "if (!more) move(op, place::yielded);", ";")]),
@@ -86,7 +86,7 @@ RING = [
          "state_ == table_state::refused || table_.set(table_.kernel, number, p.at, p.bytes) != 0",
          "table_.set(table_.kernel, number, p.at, p.bytes) > 0")]),
     ("what is posted is not taken back", "*", [
-        ("op/receive.cpp", "  while (!op.multiplexer()->withdraw(w)) sys::sched_yield();", "")]),
+        ("op/receive.cpp", "  while (!op.multiplexer()->withdraw(posted)) sys::sched_yield();", "")]),
 ]
 
 THREADS = [

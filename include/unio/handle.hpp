@@ -337,7 +337,7 @@ inline async_read::async_read(io_handle& h, io_request<mutable_buffers> request,
     : operation_with(detail::read_faces, h, d), request_(request), source_(&h) {}
 inline async_receive::async_receive(driver::operation_faces const& faces, io_handle& h, buffer_pool& pool,
                                     unio::deadline d) noexcept
-    : operation_on(faces, h, d), pool_waiter(&was_granted), pool_(detail::state_of(pool)) {}
+    : operation_on(faces, h, d), pool_(detail::state_of(pool)) {}
 inline async_receive::async_receive(io_handle& h, buffer_pool& pool, unio::deadline d) noexcept
     : async_receive(detail::receive_faces, h, pool, d) {}
 inline async_receive_many::async_receive_many(io_handle& h, buffer_pool& pool, unio::deadline d) noexcept
@@ -348,23 +348,22 @@ inline async_receive::result_type async_receive::result() noexcept {
   int const r = outcome_value();
   if (r < 0) return failed();
   auto const bytes = static_cast<std::size_t>(r);
-  return {detail::lent_of(*pool_, std::exchange(filled_, nullptr), bytes), bytes};
+  return {detail::lent_of(*pool_, take_filled(), bytes), bytes};
 }
 inline async_receive::async_receive(async_receive&& other) noexcept
     : operation_on(static_cast<operation_on&&>(other)),
-      pool_waiter(other),
-      pool_(other.pool_),
-      filled_(std::exchange(other.filled_, nullptr)) {}
+      pool_waiter(static_cast<pool_waiter&&>(other)),
+      pool_(other.pool_) {}
 inline async_receive& async_receive::operator=(async_receive&& other) noexcept {
   if (this == &other) return *this;
   drop_filled();
   operation_on::operator=(static_cast<operation_on&&>(other));
+  pool_waiter::operator=(static_cast<pool_waiter&&>(other));
   pool_ = other.pool_;
-  filled_ = std::exchange(other.filled_, nullptr);
   return *this;
 }
 inline void async_receive::drop_filled() noexcept {
-  if (filled_ != nullptr) detail::lent_of(*pool_, std::exchange(filled_, nullptr), 0).reset();
+  if (std::byte* const buffer = take_filled(); buffer != nullptr) detail::lent_of(*pool_, buffer, 0).reset();
 }
 inline failure async_read::failed_at_once(io_handle const& h, int native_code) noexcept {
   if (native_code == -static_cast<int>(std::errc::resource_unavailable_try_again)) [[likely]]

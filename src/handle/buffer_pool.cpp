@@ -164,16 +164,16 @@ std::byte* pool_state::take() noexcept {
 
 void pool_state::give_back(std::byte* buffer) noexcept {
   lock_.lock();
-  if (pool_waiter* const w = first_; w != nullptr && lent() <= count_) [[unlikely]] {
+  if (async_receive* const w = first_; w != nullptr && lent() <= count_) [[unlikely]] {
     unlink(*w);
-    w->is_posted = !w->blocks;
+    bool const blocks = w->blocks();
     w->grant(buffer);
     // Under the lock: an operation that ends finds itself queued here, or posted.
-    if (w->is_posted) {
-      static_cast<async_receive&>(*w).multiplexer()->post(*w);
+    if (blocks) {
+      sys::futex(w->word(), FUTEX_WAKE_PRIVATE, 1, nullptr);
     } else {
-      w->woken.store(1, std::memory_order_release);
-      sys::futex(reinterpret_cast<std::uint32_t*>(&w->woken), FUTEX_WAKE_PRIVATE, 1, nullptr);
+      static_assert(sizeof(work) <= offsetof(driver::operation_links, next_on_handle));
+      w->multiplexer()->post(*::new (static_cast<void*>(&w->links)) work(&async_receive::was_granted));
     }
     return lock_.unlock();
   }
@@ -185,16 +185,15 @@ void pool_state::give_back(std::byte* buffer) noexcept {
   end_if_last();
 }
 
-bool pool_state::enqueue(pool_waiter& w) noexcept {
+bool pool_state::enqueue(async_receive& w, bool waits_in_call) noexcept {
   std::lock_guard const lock(lock_);
   if (has_one()) return false;   // then none waits
   if (has_ended()) return false; // none will come back: the next attempt reports that
   ++waits_;
-  w.woken.store(0, std::memory_order_relaxed);
-  w.stand_behind(last_);
-  w.next = nullptr;
+  w.stand_behind(last_, waits_in_call);
+  w.links.next = nullptr;
   if (last_ != nullptr) {
-    last_->next = &w;
+    last_->links.next = &w;
   } else {
     first_ = &w;
   }
@@ -202,7 +201,7 @@ bool pool_state::enqueue(pool_waiter& w) noexcept {
   return true;
 }
 
-bool pool_state::dequeue(pool_waiter& w) noexcept {
+bool pool_state::dequeue(async_receive& w) noexcept {
   std::lock_guard const lock(lock_);
   if (w.is_granted()) return false;
   unlink(w);
@@ -276,16 +275,16 @@ std::byte* pool_state::lend_filled(driver::buffer_slots& slots, unsigned slot, s
   return filled;
 }
 
-void pool_state::unlink(pool_waiter& w) noexcept {
-  pool_waiter* const before = w.previous_waiter();
-  pool_waiter* const after = w.next_waiter();
+void pool_state::unlink(async_receive& w) noexcept {
+  async_receive* const before = w.previous_waiter();
+  auto* const after = static_cast<async_receive*>(w.links.next);
   if (before != nullptr) {
-    before->next = after;
+    before->links.next = after;
   } else {
     first_ = after;
   }
   if (after != nullptr) {
-    after->stand_behind(before);
+    after->stand_behind(before, after->blocks());
   } else {
     last_ = before;
   }

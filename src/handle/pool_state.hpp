@@ -65,9 +65,9 @@ class pool_state final : public driver::buffer_source {
                          bool in_any_case) noexcept;
 
   /// False: there is one again, or there will never be one; nothing was queued.
-  [[nodiscard]] bool enqueue(pool_waiter& w) noexcept;
+  [[nodiscard]] bool enqueue(async_receive& w, bool waits_in_call) noexcept;
   /// False: it has been granted one, and its multiplexer has been informed.
-  [[nodiscard]] bool dequeue(pool_waiter& w) noexcept;
+  [[nodiscard]] bool dequeue(async_receive& w) noexcept;
 
  private:
   struct ended_ones;
@@ -78,7 +78,7 @@ class pool_state final : public driver::buffer_source {
   void fill(driver::buffer_slots& slots) noexcept;
   void end_if_last() noexcept;
   [[nodiscard]] std::size_t max_free() const noexcept;
-  void unlink(pool_waiter& w) noexcept;
+  void unlink(async_receive& w) noexcept;
   void offer(std::byte* at, std::size_t bytes) noexcept;
   void unmap(std::byte* at, std::size_t bytes) const noexcept;
   driver::buffer_slots* make_slots() noexcept;
@@ -94,8 +94,8 @@ class pool_state final : public driver::buffer_source {
   std::atomic<std::size_t> lent_{0}; // changed under the lock
   std::size_t free_count_ = 0;
   std::byte** free_ = nullptr; // the last one that came back is lent next: it is in the caches
-  pool_waiter* first_ = nullptr;
-  pool_waiter* last_ = nullptr;
+  async_receive* first_ = nullptr;
+  async_receive* last_ = nullptr;
   std::uint64_t waits_ = 0;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;                 // of memory_

@@ -33,16 +33,15 @@ struct operation_access {
   }
 
   // async_receive: its pool; the buffer that was filled, which holds as many bytes as the outcome says; its
-  // place in the queue for one; what it waits for.
+  // place in the queue for one.
   template <class O> static pool_state& pool(O& op) noexcept { return *as<async_receive>(op).pool_; }
   static void set_filled(io_operation& op, std::byte* buffer) noexcept {
     auto& r = as<async_receive>(op);
     r.drop_filled();
-    r.filled_ = buffer;
+    if (buffer != nullptr) r.fill(buffer);
   }
   static pool_waiter& waiter(io_operation& op) noexcept { return as<async_receive>(op); }
   static pool_waiter const& waiter(io_operation const& op) noexcept { return as<async_receive>(op); }
-  template <class O> static auto& receive_waits_for(O& op) noexcept { return waiter(op).waits_for; }
 
   // async_connect, async_connected: the kernel is connecting; why there is no socket, or 0.
   template <class O> static auto& begun(O& op) noexcept { return as<connect_operation>(op).begun_; }

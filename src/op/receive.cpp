@@ -36,9 +36,11 @@
 namespace unio::inline v0_1 {
 namespace {
 
+async_receive& self(io_operation& op) noexcept { return static_cast<async_receive&>(op); }
+
 void begin(io_operation& op) noexcept {
   op::access::set_filled(op, nullptr); // that of a run whose result was not asked for goes back
-  op::access::receive_waits_for(op) = readiness::readable;
+  op.links.is.wants = readiness::readable;
   op::access::waiter(op).arrived = {};
 }
 
@@ -71,7 +73,8 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
   return true;
 }
 
-readiness wants(io_operation const& op) noexcept { return op::access::receive_waits_for(op); }
+// As the last attempt left it.
+readiness wants(io_operation const& op) noexcept { return op.links.is.wants; }
 
 std::byte* granted(io_operation& op) noexcept { return op::access::waiter(op).take_granted(); }
 
@@ -135,11 +138,10 @@ bool has_end(io_operation& op) noexcept {
 // ----
 
 int perform(io_operation& op, attempt) noexcept {
-  readiness& waits_for = op::access::receive_waits_for(op);
-  waits_for = readiness::readable;
+  op.links.is.wants = readiness::readable;
   if (op::access::waiter(op).arrived.slots != nullptr) {
     if (int const n = take_arrived(op, op::access::pool(op).has_ended()); n != 0) return n;
-    waits_for = readiness::resource;
+    op.links.is.wants = readiness::resource;
     return -EAGAIN;
   }
   if (has_end(op)) return take_end(op);
@@ -149,7 +151,7 @@ int perform(io_operation& op, attempt) noexcept {
   if (buffer == nullptr) buffer = pool.take();
   if (buffer == nullptr) {
     if (pool.has_ended()) return -EFAULT; // there is no memory to read into
-    if (op::is_readable(op.fd())) waits_for = readiness::resource;
+    if (op::is_readable(op.fd())) op.links.is.wants = readiness::resource;
     return -EAGAIN;
   }
   int const r = read_into(op, buffer);
@@ -186,26 +188,27 @@ void reclaim(io_operation& op) noexcept { op::access::set_filled(op, nullptr); }
 // ---- the queue for a buffer
 
 bool enqueue(io_operation& op) noexcept {
-  detail::pool_waiter& w = op::access::waiter(op);
-  w.blocks = false;
-  return op::access::pool(op).enqueue(w);
+  op::access::set_filled(op, nullptr);
+  return op::access::pool(op).enqueue(self(op), false);
 }
 
 bool is_granted(io_operation const& op) noexcept { return op::access::waiter(op).is_granted(); }
 
 void leave(io_operation& op) noexcept {
-  detail::pool_waiter& w = op::access::waiter(op);
-  if (op::access::pool(op).dequeue(w) || !std::exchange(w.is_posted, false)) return;
-  while (!op.multiplexer()->withdraw(w)) sys::sched_yield();
+  if (op::access::pool(op).dequeue(self(op)) || !op::access::waiter(op).take_posted()) return;
+  auto& posted = *std::launder(reinterpret_cast<work*>(&op.links));
+  while (!op.multiplexer()->withdraw(posted)) sys::sched_yield();
 }
 
 // A simulation's clock stands still in a system call that it does not know: there this looks once a
 // millisecond.
 void block(io_operation& op, std::int64_t until) noexcept {
   detail::pool_waiter& w = op::access::waiter(op);
-  w.blocks = true;
-  if (!op::access::pool(op).enqueue(w)) return;
-  while (!is_granted(op)) {
+  op::access::set_filled(op, nullptr);
+  if (!op::access::pool(op).enqueue(self(op), true)) return;
+  for (;;) {
+    auto const seen = static_cast<std::uint32_t>(w.place());
+    if (w.is_granted()) break;
     std::int64_t const left = until == deadline::forever ? deadline::forever : until - sys::steady_now();
     if (left <= 0) break;
     bool const simulated = !sys::kernel_answers();
@@ -214,11 +217,10 @@ void block(io_operation& op, std::int64_t until) noexcept {
     if (simulated) {
       sys::poll(nullptr, 0, &t);
     } else {
-      sys::futex(reinterpret_cast<std::uint32_t*>(&w.woken), FUTEX_WAIT_PRIVATE, 0,
-                 left == deadline::forever ? nullptr : &t);
+      sys::futex(w.word(), FUTEX_WAIT_PRIVATE, seen, left == deadline::forever ? nullptr : &t);
     }
   }
-  (void)op::access::pool(op).dequeue(w);
+  (void)op::access::pool(op).dequeue(self(op));
 }
 
 constexpr driver::resource_faces buffers = {
@@ -248,10 +250,13 @@ constexpr operation_faces faces(char const* name, inline_attempt tries) noexcept
 } // namespace
 
 void async_receive::was_granted(work& w, bool run) noexcept {
-  auto& self = static_cast<async_receive&>(static_cast<detail::pool_waiter&>(w));
-  UNIO_EXPECTS(self.is_posted, "an operation that left the queue for a buffer was looked at");
-  self.is_posted = false;
-  if (run) (void)self.multiplexer()->poll(self);
+  // It lies where the links of the operation are, which come first in it.
+  constexpr std::ptrdiff_t links_at =
+      UNIO_TRACKS_PENDING ? sizeof(detail::tracked_operation<UNIO_TRACKS_PENDING>) : 0;
+  auto& op = *reinterpret_cast<io_operation*>(reinterpret_cast<std::byte*>(&w) - links_at);
+  UNIO_EXPECTS(static_cast<void*>(&op.links) == &w && op::access::waiter(op).take_posted(),
+               "an operation that left the queue for a buffer was looked at");
+  if (run) (void)op.multiplexer()->poll(op);
 }
 
 constinit operation_faces const detail::receive_faces = faces("receive", inline_attempt::predicted);

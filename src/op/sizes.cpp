@@ -13,7 +13,7 @@ constexpr std::size_t tracking = UNIO_TRACKS_PENDING ? 16 : 0;
 static_assert(sizeof(io_operation) <= 128 + tracking);
 static_assert(sizeof(async_read) <= 168 + tracking);
 static_assert(sizeof(async_write) <= 160 + tracking);
-static_assert(sizeof(async_receive) <= 192 + tracking && sizeof(async_receive_many) <= 192 + tracking);
+static_assert(sizeof(async_receive) <= 160 + tracking && sizeof(async_receive_many) <= 160 + tracking);
 static_assert(sizeof(async_wait) <= 152 + tracking);
 static_assert(sizeof(io_awaitable<async_read>) <= 216 + tracking);
 static_assert(sizeof(async_receive_from) <= 608 + tracking);

@@ -372,8 +372,8 @@ TEST(buffer_pool, that_has_ended_has_no_queue) {
   ASSERT_NE(state, nullptr);
   std::byte* const lent = state->take();
   state->close();
-  unio::detail::pool_waiter w{[](unio::work&, bool) noexcept {}};
-  EXPECT_FALSE(state->enqueue(w));
+  unio::async_receive w;
+  EXPECT_FALSE(state->enqueue(w, false));
   state->give_back(lent);
 }
 

@@ -142,7 +142,7 @@ class UNIO_API async_receive : public detail::operation_on,
                                private detail::pool_waiter {
  public:
   using result_type = io_result<lent_buffer>;
-  async_receive() noexcept : pool_waiter(&was_granted) {}
+  async_receive() noexcept = default;
   async_receive(io_handle& h, buffer_pool& pool, unio::deadline d = {}) noexcept;
   async_receive(async_receive&& other) noexcept;
   async_receive& operator=(async_receive&& other) noexcept;
@@ -161,7 +161,6 @@ class UNIO_API async_receive : public detail::operation_on,
   void drop_filled() noexcept;
 
   detail::pool_state* pool_ = nullptr;
-  std::byte* filled_ = nullptr; // a buffer, as far as the outcome says, until result() takes it
 };
 
 class UNIO_API async_receive_many : public async_receive {

@@ -4,20 +4,21 @@
 
 #pragma once
 
-#include <unio/executor.hpp>
-#include <unio/extend/operation_faces.hpp>
+#include <unio/config.hpp>
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
-namespace unio::inline v0_1::driver {
+namespace unio::inline v0_1 {
+class async_receive;
+namespace driver {
 class buffer_slots;
 }
+} // namespace unio
 
 namespace unio::inline v0_1::detail {
-
-class pool_state;
 
 /// What a ring has read and its receiver does not have yet: slots, in the order in which they were filled.
 struct arrivals {
@@ -28,49 +29,74 @@ struct arrivals {
   int end = not_ended; // what comes after them: 0 or -errno
 };
 
-/// Queued by the operation's thread; the thread that gives a buffer back grants it, and posts this to the
-/// operation's multiplexer or, of a blocking call, wakes the thread. `next` links the queue, and then what is
-/// posted.
-struct pool_waiter : work {
-  /// `f` is called on the operation's thread once a buffer is granted.
-  explicit pool_waiter(function f) noexcept : work(f) {}
+/// Queued by the operation's thread; the thread that gives a buffer back grants it, and posts work to the
+/// operation's multiplexer or, of a blocking call, wakes the thread. All of it in one word, and in the links
+/// that the operation has for a driver's queue, of which it is in none then: the next in this one, and then
+/// the work.
+class pool_waiter {
+ public:
+  pool_waiter() = default;
   // A description is moved before it waits for anything.
-  pool_waiter(pool_waiter const& other) noexcept : work(other) {}
-  pool_waiter& operator=(pool_waiter const&) noexcept { return *this; }
+  pool_waiter(pool_waiter&& other) noexcept : place_(other.place_.exchange(0, std::memory_order_relaxed)) {}
+  pool_waiter& operator=(pool_waiter&& other) noexcept {
+    place_.store(other.place_.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
+    return *this;
+  }
 
   /// Acquire; pairs with the release in grant().
   [[nodiscard]] bool is_granted() const noexcept {
-    std::uintptr_t const is = place.load(std::memory_order_acquire);
-    return is != 0 && (is & in_queue) == 0;
+    std::uintptr_t const is = place();
+    return is != 0 && (is & (in_queue | filled)) == 0;
   }
   /// The buffer, or null.
-  [[nodiscard]] std::byte* take_granted() noexcept {
-    return is_granted() ? reinterpret_cast<std::byte*>(place.exchange(0, std::memory_order_acquire))
-                        : nullptr;
+  [[nodiscard]] std::byte* take_granted() noexcept { return is_granted() ? take() : nullptr; }
+  /// Whether work was posted that has not run: it has, or was taken back.
+  [[nodiscard]] bool take_posted() noexcept {
+    return is_granted() && (place_.fetch_and(~posted, std::memory_order_relaxed) & posted) != 0;
   }
+
+  // What was read into a buffer, until result() takes it.
+
+  void fill(std::byte* buffer) noexcept { place_.store(bits(buffer) | filled, std::memory_order_relaxed); }
+  /// The buffer, or null.
+  [[nodiscard]] std::byte* take_filled() noexcept {
+    return (place_.load(std::memory_order_relaxed) & filled) != 0 ? take() : nullptr;
+  }
+
+  // For a call that blocks.
+
+  /// The word that another thread changes when it grants a buffer, for futex(2).
+  [[nodiscard]] std::uint32_t* word() noexcept {
+    return reinterpret_cast<std::uint32_t*>(&place_) + (std::endian::native == std::endian::big);
+  }
+  [[nodiscard]] std::uintptr_t place() const noexcept { return place_.load(std::memory_order_acquire); }
 
   // For the pool, under its lock.
 
   void grant(std::byte* buffer) noexcept {
-    place.store(reinterpret_cast<std::uintptr_t>(buffer), std::memory_order_release);
+    place_.store(bits(buffer) | (blocks() ? 0 : posted), std::memory_order_release);
   }
-  void leave() noexcept { place.store(0, std::memory_order_relaxed); }
-  void stand_behind(pool_waiter* w) noexcept {
-    place.store(reinterpret_cast<std::uintptr_t>(w) | in_queue, std::memory_order_relaxed);
+  void leave() noexcept { place_.store(0, std::memory_order_relaxed); }
+  void stand_behind(async_receive* before, bool waits_in_call) noexcept {
+    place_.store(bits(before) | in_queue | (waits_in_call ? in_call : 0), std::memory_order_relaxed);
   }
-  [[nodiscard]] pool_waiter* previous_waiter() const noexcept {
-    return reinterpret_cast<pool_waiter*>(place.load(std::memory_order_relaxed) & ~in_queue);
+  [[nodiscard]] async_receive* previous_waiter() const noexcept {
+    return reinterpret_cast<async_receive*>(place_.load(std::memory_order_relaxed) & ~all_bits);
   }
-  [[nodiscard]] pool_waiter* next_waiter() const noexcept { return static_cast<pool_waiter*>(next); }
+  /// Its thread waits in a blocking call.
+  [[nodiscard]] bool blocks() const noexcept { return (place_.load(std::memory_order_relaxed) & in_call) != 0; }
 
-  static constexpr std::uintptr_t in_queue = 1;
-  /// In the queue: the waiter before this one, and in_queue. Otherwise the buffer that was granted, or 0.
-  std::atomic<std::uintptr_t> place{0};
-  std::atomic<std::uint32_t> woken{0};       // futex
-  bool is_posted = false;                    // and it has not run
-  bool blocks = false;                       // its thread waits in a blocking call
-  readiness waits_for = readiness::readable; // of its operation: for its descriptor, or for a buffer
   arrivals arrived;
+
+ private:
+  template <class T> static std::uintptr_t bits(T* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+  std::byte* take() noexcept {
+    return reinterpret_cast<std::byte*>(place_.exchange(0, std::memory_order_acquire) & ~all_bits);
+  }
+
+  static constexpr std::uintptr_t in_queue = 1, in_call = 2, posted = 2, filled = 4, all_bits = 7;
+  /// The waiter before this one, and in_queue; a buffer that was granted, or, with `filled`, has bytes; or 0.
+  std::atomic<std::uintptr_t> place_{0};
 };
 
 } // namespace unio::detail
