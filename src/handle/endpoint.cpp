@@ -181,14 +181,18 @@ struct number {
 };
 
 number take_number(std::string_view& text) noexcept {
-  number n;
-  for (; n.digits != text.size(); ++n.digits) {
-    unsigned const digit = static_cast<unsigned char>(text[n.digits]) - unsigned{'0'};
+  std::uint64_t value = 0;
+  char const* at = text.data();
+  for (char const* const end = at + text.size(); at != end; ++at) {
+    unsigned const digit = static_cast<unsigned char>(*at) - unsigned{'0'};
     if (digit > 9) break;
-    n.value = n.value * 10 + digit;
+    value = value * 10 + digit;
   }
-  if (n.digits > 10) n.value = std::numeric_limits<std::uint64_t>::max(); // it may have overflowed
-  n.begins_with_zero = n.digits > 1 && text[0] == '0';
+  number n{.value = value, .digits = static_cast<std::size_t>(at - text.data())};
+  if (n.digits > 1) {
+    n.begins_with_zero = text[0] == '0';
+    if (n.digits > 10) n.value = std::numeric_limits<std::uint64_t>::max(); // it may have overflowed
+  }
   text.remove_prefix(n.digits);
   return n;
 }
@@ -205,19 +209,39 @@ char const* parse_port(std::string_view text, std::uint16_t& port) noexcept {
   return nullptr;
 }
 
-char const* parse_ipv4(std::string_view text, std::uint8_t (&address)[4]) noexcept {
-  bool const is_empty = text.empty();
+constexpr char const* wants_brackets = "an IPv6 address stands in brackets, as in [::1]:80";
+
+bool has_two_colons(std::string_view text) noexcept { return text.find(':') != text.rfind(':'); }
+
+// Of an IPv4 address with its port that has a number before `rest`, as the last one of the address or not.
+[[gnu::cold, gnu::noinline]] char const* wrong_number(std::string_view all, std::string_view rest,
+                                                      std::size_t digits, bool begins_with_zero,
+                                                      bool is_last) noexcept {
+  if (all.empty()) return "it is empty";
+  if (all.find(':') == all.npos) return "a colon and the port are missing";
+  if (has_two_colons(all)) return wants_brackets;
+  bool const is_over = rest[0] == ':';
+  if (all[0] == ':' || (!is_over && rest[0] != '.'))
+    return "it is neither an IPv4 address, nor an IPv6 address in brackets, nor begins with unix:";
+  if (is_over != is_last || digits == 0) return "an IPv4 address has four numbers";
+  if (begins_with_zero) return "a number of the IPv4 address begins with a zero";
+  return "a number of the IPv4 address is over 255";
+}
+
+char const* parse_dotted(std::string_view const all, std::uint8_t (&address)[4],
+                         std::uint16_t& port) noexcept {
+  constexpr char ends[] = "...:";
+  std::string_view text = all;
   for (int i = 0; i < 4; ++i) {
     number const n = take_number(text);
-    if (is_empty || (!text.empty() && text[0] != '.'))
-      return "it is neither an IPv4 address, nor an IPv6 address in brackets, nor begins with unix:";
-    if (text.empty() != (i == 3) || n.digits == 0) return "an IPv4 address has four numbers";
-    if (n.begins_with_zero) return "a number of the IPv4 address begins with a zero";
-    if (n.value > 255) return "a number of the IPv4 address is over 255";
+    bool const is_one = n.digits != 0 && !n.begins_with_zero && n.value <= 255;
+    if (!is_one || !text.starts_with(ends[i]))
+      return wrong_number(all, text, n.digits, n.begins_with_zero, i == 3);
     address[i] = static_cast<std::uint8_t>(n.value);
-    if (i != 3) text.remove_prefix(1);
+    text.remove_prefix(1);
   }
-  return nullptr;
+  char const* const wrong = parse_port(text, port);
+  return wrong != nullptr && has_two_colons(all) ? wants_brackets : wrong;
 }
 
 char const* parse_scope(std::string_view text, std::uint32_t& scope) noexcept {
@@ -263,25 +287,9 @@ char const* parse_bracketed(std::string_view text, endpoint& out) noexcept {
   return nullptr;
 }
 
-char const* parse_dotted(std::string_view text, endpoint& out) noexcept {
-  if (text.empty()) return "it is empty";
-  std::size_t const colon = text.find(':');
-  if (colon == text.npos) return "a colon and the port are missing";
-  std::uint8_t address[4];
-  std::uint16_t port = 0;
-  char const* wrong = parse_ipv4(text.substr(0, colon), address);
-  if (wrong == nullptr) wrong = parse_port(text.substr(colon + 1), port);
-  if (wrong != nullptr) {
-    bool const has_more = text.find(':', colon + 1) != text.npos;
-    return has_more ? "an IPv6 address stands in brackets, as in [::1]:80" : wrong;
-  }
-  out = endpoint::ipv4(address, port);
-  return nullptr;
-}
-
 using detail::sockets::unix_prefix;
 
-char const* parse_unix(std::string_view text, endpoint& out, std::error_code& code) noexcept {
+char const* parse_unix(std::string_view text, endpoint& out, int& code) noexcept {
   std::string_view const path = text.substr(unix_prefix.size());
   if (path.empty() || path == "@") return "the path is empty";
   std::string name;
@@ -291,39 +299,44 @@ char const* parse_unix(std::string_view text, endpoint& out, std::error_code& co
     out = *made;
     return nullptr;
   }
-  code = made.error();
+  code = detail::to_native(made.error());
   return "the path of a Unix socket is at most 107 bytes long"; // NULs were refused before
 }
 
 } // namespace
 
-char const* detail::sockets::parse(std::string_view text, endpoint& e, std::error_code& code) {
-  code = error::invalid_address;
+endpoint detail::sockets::parse(std::string_view text, char const*& wrong, int& code) {
   bool const is_unix = text.starts_with(unix_prefix);
   bool const is_bracketed = text.starts_with('[');
-  char const* wrong = nullptr;
   if (!is_unix && !is_bracketed) {
-    wrong = parse_dotted(text, e);
-    if (wrong == nullptr) return nullptr;
+    std::uint8_t address[4];
+    std::uint16_t port = 0;
+    wrong = parse_dotted(text, address, port);
+    if (wrong == nullptr) return endpoint::ipv4(address, port);
   }
+  endpoint e;
+  code = native(error::invalid_address);
   if (text.find('\0') != text.npos) {
-    code = error::embedded_nul;
-    return "it contains a NUL byte";
+    code = native(error::embedded_nul);
+    wrong = "it contains a NUL byte";
+  } else if (is_unix) {
+    wrong = parse_unix(text, e, code);
+  } else if (is_bracketed) {
+    wrong = parse_bracketed(text, e);
   }
-  if (is_unix) return parse_unix(text, e, code);
-  return is_bracketed ? parse_bracketed(text, e) : wrong;
+  return e;
 }
 
 result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
-  endpoint e;
-  std::error_code code;
-  char const* const wrong = detail::sockets::parse(text, e, code);
+  char const* wrong = nullptr;
+  int code = 0;
+  endpoint const e = detail::sockets::parse(text, wrong, code);
   if (wrong == nullptr) return e;
   if (why != nullptr) { // the caller has asked for the reason here: the failure need not keep it too
     *why = detail::in_quotes(text, '"') + " is not an address: " + wrong;
-    return detail::failed(detail::to_native(code), "parse_endpoint");
+    return detail::failed(code, "parse_endpoint");
   }
-  return detail::failed(detail::to_native(code), "parse_endpoint", detail::sockets::object_of(text, wrong));
+  return detail::failed(code, "parse_endpoint", detail::sockets::object_of(text, wrong));
 }
 
 } // namespace unio

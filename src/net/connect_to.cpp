@@ -67,10 +67,9 @@ failure explained(std::string* why, endpoint const& to, failure e) {
 }
 
 // A Unix socket cannot have that path.
-task<result<socket_handle>> refuse_path(std::string text, std::error_code code, char const* wrong,
-                                        std::string* why) {
+task<result<socket_handle>> refuse_path(std::string text, int code, char const* wrong, std::string* why) {
   explain(why, text, wrong);
-  co_return detail::failed(detail::to_native(code), "connect_to", detail::sockets::object_of(text, wrong));
+  co_return detail::failed(code, "connect_to", detail::sockets::object_of(text, wrong));
 }
 
 // There is nothing to look up, and no other address to race with.
@@ -133,13 +132,13 @@ task<result<socket_handle>> connect_to_name(std::string text, deadline d, connec
 
 task<result<socket_handle>> co_connect_to(std::string_view host_and_port, deadline d,
                                           connect_to_options options) {
-  endpoint address;
-  std::error_code not_one;
-  char const* const wrong = detail::sockets::parse(host_and_port, address, not_one);
+  char const* wrong = nullptr;
+  int code = 0;
+  endpoint const address = detail::sockets::parse(host_and_port, wrong, code);
   if (wrong == nullptr) return connect_to_address(address, d, options.family, options.why);
   std::string text(host_and_port);
   if (host_and_port.starts_with(detail::sockets::unix_prefix)) // no name of a host
-    return refuse_path(std::move(text), not_one, wrong, options.why);
+    return refuse_path(std::move(text), code, wrong, options.why);
   return connect_to_name(std::move(text), d, options);
 }
 
