@@ -137,6 +137,11 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
 
   /// Tells the receiver: `value`, `done` or both. After `done` the operation may no longer exist.
   void deliver(unsigned stages) noexcept;
+  /// The same of one that is not atomic.
+  void deliver_plainly(unsigned stages) noexcept {
+    if ((stages & value) != 0) add(bit_completed);
+    notify_(*this, stages);
+  }
   /// For the receiver's side of deliver(): from here on state and buffers belong to the caller again.
   /// Called once nothing that another thread asks of it has an effect any more, or before another thread
   /// knows it.
@@ -305,10 +310,8 @@ inline void io_operation::reset() noexcept {
 }
 
 inline void io_operation::deliver(unsigned stages) noexcept {
-  if (!is_atomic()) [[likely]] {
-    if ((stages & value) != 0) add(bit_completed);
-    return notify_(*this, stages);
-  }
+  if (!is_atomic()) [[likely]]
+    return deliver_plainly(stages);
   if ((stages & value) != 0 && !completed()) state().fetch_or(bit_completed, std::memory_order_acq_rel);
   if ((load() & bit_abandoned) != 0) [[unlikely]]
     return told_after_abandon(*this, stages);

@@ -64,7 +64,6 @@ class operation_queue {
     --size_;
     first_ = op.links.next;
     (first_ != nullptr ? first_->links.previous : last_) = nullptr;
-    op.links.next = nullptr;
     op.links.is.queue = queue_name::none;
     return op;
   }

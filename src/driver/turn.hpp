@@ -236,11 +236,17 @@ class turn {
 
   // The next result to deliver. Due ones come first, but no more than their share.
   io_operation* pop() noexcept {
+    if (any_of(next_inline_, due_.first()) != 0) [[unlikely]]
+      return pop_with_care();
+    --round_left_;
+    return &ready_.pop_first();
+  }
+  [[gnu::noinline]] io_operation* pop_with_care() noexcept {
     if (next_inline_ != nullptr) {
       --round_left_;
       return std::exchange(next_inline_, nullptr);
     }
-    if (due_.empty() || (due_first_ <= 0 && round_left_ > 0 && !ready_.empty())) {
+    if (due_first_ <= 0 && round_left_ > 0 && !ready_.empty()) {
       --round_left_;
       return &ready_.pop_first();
     }

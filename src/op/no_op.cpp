@@ -25,6 +25,7 @@ constinit operation_faces const detail::no_op_faces = {.name = "no_op",
                                                        .prepare = prepare,
                                                        .wants = op::wants<readiness::nothing>,
                                                        .perform = perform,
+                                                       .values_from = 0,
                                                        .complete = op::decode};
 
 } // namespace unio

@@ -222,6 +222,7 @@ constinit operation_faces const detail::read_faces = {
     .wants = wants,
     .perform = perform,
     .perform_then = perform_then,
+    .values_from = 1,
     .complete = complete,
     .object = op::opening<detail::file_use::reading>,
     .goes_with_others = goes_with_others,

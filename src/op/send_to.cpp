@@ -100,6 +100,7 @@ constinit operation_faces const async_send_to::table_ = {.name = "send_to",
                                                          .prepare = prepare,
                                                          .wants = wants,
                                                          .perform = perform,
+                                                         .values_from = 0,
                                                          .complete = complete,
                                                          .goes_with_others = op::always_with_others,
                                                          .can_be_taken = true};

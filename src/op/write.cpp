@@ -134,6 +134,7 @@ constinit operation_faces const async_write::table_ = {
     .use_registered = op::use_registered<IORING_OP_WRITE, IORING_OP_WRITE_FIXED>,
     .wants = wants,
     .perform = perform,
+    .values_from = 0,
     .complete = op::decode,
     .object = op::opening<detail::file_use::writing>,
     .goes_with_others = op::is_socket,

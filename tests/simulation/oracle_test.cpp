@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <limits>
 
 namespace {
 
@@ -178,6 +179,7 @@ template <class Sender> class stop_before_bytes : public Sender {
   static unio::driver::operation_faces const& broken_faces(unio::driver::operation_faces const& from) {
     static unio::driver::operation_faces faces;
     faces = from;
+    faces.values_from = std::numeric_limits<int>::max(); // so that it is asked
     faces.complete = complete_stop_first;
     return faces;
   }

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 struct io_uring_sqe; // the kernel's; only ever named, never looked into, above src/
 
@@ -162,6 +163,8 @@ struct operation_faces {
   /// between a short system call and what follows it. Only for an operation without begin() that moves bytes
   /// one way and has ended if the result is above 0.
   void (*perform_then)(io_operation&, performed, void* context) noexcept = nullptr;
+  /// Results from here on are its value and its end, so that complete() need not be asked.
+  int values_from = std::numeric_limits<int>::max();
   /// The only decoder of a result.
   outcome (*complete)(io_operation&, int res, unsigned flags) noexcept;
   /// Gives back what was obtained and is not wanted.

@@ -105,13 +105,20 @@ template <class Delivered>
   settle_with(op, [] {});
 }
 
+// Whether that is its value and its end, so that its decoder need not be asked.
+inline bool has_value(io_operation& op, int res) noexcept {
+  if (res < op.faces().values_from) return false;
+  op.set_outcome(res);
+  return true;
+}
+
 // What an attempt on `d` has come to.
 void engine::tried(io_operation& op, descriptor& d, int res) noexcept {
   descriptor* waits_on = nullptr;
   if (res != -EAGAIN) [[likely]] {
     ++statistics.inline_hits;
     d.direction_of(op).hit();
-    if (op.faces().complete(op, res, 0) == outcome::finished) [[likely]]
+    if (has_value(op, res) || op.faces().complete(op, res, 0) == outcome::finished) [[likely]]
       return settle_inline(op);
     waits_on = descriptors_.find(op.fd());
   } else {
@@ -203,18 +210,21 @@ void engine::await_what_it_wants(io_operation& op, readiness wants) noexcept {
 bool engine::perform_now(io_operation& op) noexcept {
   int const r = op.faces().perform(op, attempt::nonblocking);
   if (r == -EAGAIN) return (void)unready(op, *descriptors_.find(op.fd())), false;
-  op.faces().is_simple ? decode_simply(op, r) : process(op, r, 0);
+  op.faces().is_simple ? performed(op, r) : process(op, r, 0);
   return true;
 }
 
-[[gnu::always_inline]] inline void engine::decode_simply(io_operation& op, int res) noexcept {
+// Of one that is_simple.
+void engine::performed(io_operation& op, int res) noexcept {
+  has_value(op, res) ? end_simply(op) : decode_simply(op, res);
+}
+
+[[gnu::noinline]] void engine::decode_simply(io_operation& op, int res) noexcept {
   outcome const o = op.faces().complete(op, res, 0);
   if (o == outcome::finished) [[likely]]
     return end_simply(op);
   decoded(op, o, 0);
 }
-
-void engine::performed(io_operation& op, int res) noexcept { decode_simply(op, res); }
 
 // It may wait on another descriptor from now on.
 [[gnu::noinline]] void engine::process(io_operation& op, int res, unsigned flags) noexcept {
@@ -257,7 +267,6 @@ inline void engine::land(io_operation& op) noexcept {
   move(op, place::landed);
   --in_flight_;
   unlist(op, op.fd());
-  if (op.links.is.in_heap) deadlines_.remove(op);
 }
 
 // The result of an operation in flight is known, or its end: queues it to be delivered, from a loop.
@@ -270,6 +279,7 @@ void engine::settle(io_operation& op, unsigned events) noexcept {
     note_completion(op);
   } else {
     land(op);
+    if (l.is.in_heap) deadlines_.remove(op);
     if (shared_ != nullptr) ++landed_;
     if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
   }
@@ -278,7 +288,7 @@ void engine::settle(io_operation& op, unsigned events) noexcept {
 
 // The same for the end of one that is_simple: it calls no function, so it needs no registers of its caller's.
 inline void engine::end_simply(io_operation& op) noexcept {
-  if (is_watched_) [[unlikely]]
+  if (is_watched_ || op.links.is.in_heap) [[unlikely]]
     return settle(op, all_events);
   op.links.is.undelivered = all_events;
   land(op);

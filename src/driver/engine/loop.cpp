@@ -237,7 +237,7 @@ result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) no
     leave();
     ++delivered_;
     ++statistics.finished;
-    op.deliver(all_events);
+    op.deliver_plainly(all_events);
   };
   if (simple && l.is.where == place::ready) [[likely]]
     return end([&] { move(op, place::idle); });

@@ -239,7 +239,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
         sqe->fd = op->fd();
         sqe->poll32_events = ring_poll_events(op->links.is.wants);
       } else if ((op->is_multishot() && !multishot_) ||
-                 (op->faces().waits_in_line && e.is_one_of_several()) || !kernel_.prepare(*op, *sqe)) {
+                 (!op->faces().is_simple && op->faces().waits_in_line && e.is_one_of_several()) ||
+                 !kernel_.prepare(*op, *sqe)) {
         kernel_.put_back();
         move(*op, place::at_hand);
         without_ring(e, *op);

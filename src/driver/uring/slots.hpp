@@ -28,11 +28,11 @@ class slot_table {
       i = used_++;
     }
     slots_[i].op = &op;
+    ++slots_[i].generation;
     return user_data(i);
   }
   void give_back(std::uint32_t i) noexcept {
     slot& s = slots_[i];
-    s.op = nullptr;
     ++s.generation;
     s.next_free = free_;
     free_ = i;
@@ -42,21 +42,23 @@ class slot_table {
   }
   template <class F> void for_each(F f) noexcept {
     for (std::uint32_t i = 1; i < used_; ++i)
-      if (slots_[i].op != nullptr) f(*slots_[i].op);
+      if (slots_[i].generation % 2 != 0) f(*slots_[i].op);
   }
   /// The operation that `user_data` names, or null if it has gone.
   [[nodiscard]] io_operation* find(std::uint64_t user_data) noexcept {
     auto const i = static_cast<std::uint32_t>(user_data);
-    if (i == none || i >= used_) return nullptr;
+    if (i >= used_) return nullptr;
     slot const& s = slots_[i];
-    return s.generation == user_data >> 32 ? s.op : nullptr;
+    return s.generation == user_data >> 32 ? s.op : nullptr; // only of one that is taken a name is known
   }
 
  private:
   struct slot {
-    io_operation* op;
-    std::uint32_t generation;
-    std::uint32_t next_free;
+    union {
+      io_operation* op;
+      std::uint32_t next_free;
+    };
+    std::uint32_t generation; // odd while it is taken
   };
   sys::reservation<slot, std::size_t{1} << 22> slots_;
   std::uint32_t used_ = 1; // slot 0 is none

@@ -45,9 +45,9 @@ class uring_kernel : public ring {
     // A kernel with single-issuer rings (6.0) can be asked not to try first (5.19).
     bool const will_wait = op.links.is.where != place::to_try && has(IORING_SETUP_SINGLE_ISSUER);
     operation_faces const& f = op.faces();
-    if (f.resource != nullptr && f.resource->source != nullptr && !prepare_to_choose()) return false;
+    if (!f.is_simple) return prepare_with_care(op, sqe, will_wait);
     if (f.prepare == nullptr || !f.prepare(op, sqe, will_wait)) return false;
-    bool const is_all = f.is_simple && entries_.is_plain(sqe.opcode) && has(IORING_SETUP_DEFER_TASKRUN) &&
+    bool const is_all = entries_.is_plain(sqe.opcode) && has(IORING_SETUP_DEFER_TASKRUN) &&
                         op.links.is.wants != readiness::worker;
     return is_all || finish_preparing(op, sqe);
   }
@@ -69,6 +69,11 @@ class uring_kernel : public ring {
   [[nodiscard]] registered_memory const& memory() const noexcept { return memory_; }
 
  private:
+  [[gnu::noinline]] bool prepare_with_care(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
+    operation_faces const& f = op.faces();
+    if (f.resource != nullptr && f.resource->source != nullptr && !prepare_to_choose()) return false;
+    return f.prepare != nullptr && f.prepare(op, sqe, will_wait) && finish_preparing(op, sqe);
+  }
   [[gnu::noinline]] bool finish_preparing(io_operation& op, io_uring_sqe& sqe) noexcept {
     if ((sqe.flags & IOSQE_BUFFER_SELECT) != 0 && !choose(op, sqe)) return false;
     if (!entries_.is_plain(sqe.opcode) && !use_registered(op, sqe)) return false;
