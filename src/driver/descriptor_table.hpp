@@ -105,7 +105,7 @@ class descriptor_table {
   descriptor* find(int fd) noexcept {
     if (fd < 0 || !entries_) [[unlikely]]
       return fd < 0 ? &none_ : nullptr;
-    std::size_t const i = static_cast<std::uint32_t>(fd) & (entries_.size() - 1);
+    std::size_t const i = index_of(fd);
     if (i >= used_) used_ = i + 1;
     descriptor& d = entries_[i];
     if (std::uint32_t const g = generation_of(fd); d.generation != g) [[unlikely]] {
@@ -122,12 +122,15 @@ class descriptor_table {
   /// What find() returned before, if that still holds; otherwise null.
   descriptor* find_known(int fd) noexcept {
     if (fd < 0) return &none_;
-    std::size_t const i = static_cast<std::uint32_t>(fd) & (entries_.size() - 1);
+    std::size_t const i = index_of(fd);
     if (i >= used_) [[unlikely]]
       return nullptr;
     descriptor& d = entries_[i];
     return d.generation == generation_of(fd) ? &d : nullptr;
   }
+
+  /// Where operations on it are listed, whatever the number has come to stand for. Preconditions: one is.
+  descriptor& find_listed(int fd) noexcept { return fd < 0 ? none_ : entries_[index_of(fd)]; }
 
   template <class F> void for_each(F f) {
     f(none_);
@@ -135,6 +138,9 @@ class descriptor_table {
   }
 
  private:
+  static std::size_t index_of(int fd) noexcept {
+    return static_cast<std::uint32_t>(fd) & (sys::descriptor_table_size - 1);
+  }
   // Numbers that share an entry share their generation in the process's table too, and differ here.
   static std::uint32_t generation_of(int fd) noexcept {
     std::uint32_t const millions = static_cast<std::uint32_t>(fd) & ~(sys::descriptor_table_size - 1);

@@ -63,8 +63,9 @@ void engine::begin(io_operation& op, descriptor* d) noexcept {
   if (!open_ || inherited_by_fork()) [[unlikely]]
     if (int const e = closing_ ? detail::native(error::multiplexer_destroyed) : ensure_bound(); e != 0)
       return fail(op, e);
+  int const fd = op.fd();
   if (f.begin != nullptr) f.begin(op); // which may choose another descriptor
-  if (d == nullptr || f.begin != nullptr) d = descriptors_.find(op.fd());
+  if (d == nullptr || op.fd() != fd) d = descriptors_.find(op.fd());
   if (d == nullptr) [[unlikely]]
     return fail(op, -ENOMEM);
 
@@ -151,7 +152,7 @@ void engine::unlist(io_operation& op, int fd) noexcept {
   if (l.previous_on_handle != nullptr) {
     l.previous_on_handle->links.next_on_handle = l.next_on_handle;
   } else {
-    descriptors_.find(fd)->in_flight = l.next_on_handle;
+    descriptors_.find_listed(fd).in_flight = l.next_on_handle;
   }
   if (l.next_on_handle != nullptr) l.next_on_handle->links.previous_on_handle = l.previous_on_handle;
 }
