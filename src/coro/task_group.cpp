@@ -75,7 +75,6 @@ std::uint32_t task_group::count_again() noexcept {
 
 std::coroutine_handle<> task_group::begin_to_wait(join_awaitable& joiner, std::coroutine_handle<> h,
                                                   environment const& e) noexcept {
-  UNIO_EXPECTS(caller_ == nullptr, "a task_group is joined by two coroutines at once");
   UNIO_EXPECTS(e.executor == environment_.executor,
                "a task_group is joined on another executor than its tasks run on");
   caller_ = h;

@@ -578,13 +578,13 @@ TEST(task_group, is_shared_by_the_threads_of_a_multiplexer) {
 TEST(task_group, death_of_who_joins_it_twice_at_once_or_elsewhere) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto const joins = [](task_group& g) -> task<> { co_await g.co_join(); };
-  auto const joins_twice = [&]() -> task<> {
+  auto const joins_twice = [&](int tasks) -> task<> {
     int stopped = 0;
     task_group g(co_await this_coro::environment);
-    for (int i = 0; i != 2; ++i) g.start(sleeps(stopped));
+    for (int i = 0; i != tasks; ++i) g.start(sleeps(stopped));
     co_await when_all(joins(g), joins(g));
   };
-  EXPECT_DEATH(run(joins_twice()), "joined by two coroutines");
+  for (int const tasks : {1, 2}) EXPECT_DEATH(run(joins_twice(tasks)), "joined by two coroutines");
   auto const joins_elsewhere = [&]() -> task<> {
     int stopped = 0;
     task_group g(co_await this_coro::environment);

@@ -82,7 +82,11 @@ class UNIO_TO_AWAIT task_group::join_awaitable : private unio::stop_node {
     stop_listening();
     group_.forget_to_wait();
   }
-  [[nodiscard]] bool await_ready() const noexcept { return group_.running() == 0; }
+  [[nodiscard]] bool await_ready() const noexcept {
+    // Before the count is looked at, which is one less while another coroutine waits.
+    UNIO_EXPECTS(group_.joiner_ == nullptr, "a task_group is joined by two coroutines at once");
+    return group_.running() == 0;
+  }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
     waits_ = true;
     stop_ = e.stop;
