@@ -49,6 +49,7 @@ enum class error {
   writable_by_all,  ///< its mode lets every user write it, or the directory of lock files
   no_handles,       ///< there is none to wait for, so that the wait would not end
   too_many_handles, ///< more than one call can wait for
+  bad_ring_entries, ///< UNIO_RING_ENTRIES is no number from 1 to 32768
 };
 
 /// The categories of condition and of error. Lifetime: static. Cost: none.

@@ -108,8 +108,8 @@ class UNIO_API io_multiplexer {
   /// Closing a handle ends, on the closing thread, what no thread runs yet.
   ///
   /// Errors         error::unknown_driver if UNIO_DRIVER is set to neither uring nor epoll; with
-  ///                UNIO_DRIVER=uring that of io_uring_setup(2); EINVAL if UNIO_RING_ENTRIES is not in 1 …
-  ///                32768; EMFILE, ENFILE, ENOMEM
+  ///                UNIO_DRIVER=uring that of io_uring_setup(2); error::bad_ring_entries if
+  ///                UNIO_RING_ENTRIES is not in 1 … 32768; EMFILE, ENFILE, ENOMEM
   /// Preconditions  threads >= 1
   /// Cost           a few system calls, a few hundred KiB of memory for the ring of each thread. Several
   ///                threads: these for each that begins to run it

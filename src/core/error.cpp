@@ -41,9 +41,10 @@ constexpr char error_texts[] =
     "the lock file has more than one name (hard link)\0"
     "the lock file or its directory may be written by others (as with mode 0666 or 0777)\0"
     "there is no handle to wait for\0"
-    "more handles than one call can wait for";
+    "more handles than one call can wait for\0"
+    "UNIO_RING_ENTRIES is no number from 1 to 32768";
 static_assert(std::ranges::count(condition_texts, '\0') == static_cast<int>(condition::owner_died));
-static_assert(std::ranges::count(error_texts, '\0') == static_cast<int>(error::too_many_handles));
+static_assert(std::ranges::count(error_texts, '\0') == static_cast<int>(error::bad_ring_entries));
 
 std::string text_of(std::string_view texts, int value, char const* what) {
   for (int i = 1; !texts.empty(); ++i) {
@@ -108,6 +109,7 @@ class error_category_type final : public std::error_category {
       case error::too_many_entities:
       case error::no_handles:
       case error::too_many_handles:
+      case error::bad_ring_entries:
         return std::errc::invalid_argument;
       default:
         return {value, *this};

@@ -7,6 +7,7 @@
 #include "driver/choose.hpp"
 
 #include "core/escaped.hpp"
+#include "core/failed_with.hpp"
 #include "driver/epoll/epoll.hpp"
 
 #if UNIO_HAS_URING
@@ -161,10 +162,11 @@ result<std::unique_ptr<backend>> best_backend(bool for_other_threads) noexcept {
   std::string_view const name = setting("UNIO_DRIVER");
   if (!is_driver(name)) return error::unknown_driver;
   unsigned const entries = ring_entries();
-  if (entries == 0) return std::error_code(EINVAL, std::system_category());
+  if (entries == 0) return error::bad_ring_entries;
   if (name == "epoll") return make_epoll(0);
   result<std::unique_ptr<backend>> ring = try_uring(entries);
-  if (ring.has_value() || name == "uring") return ring;
+  if (ring.has_value()) return ring;
+  if (name == "uring") return detail::failed_with(ring.error(), "best_available", "UNIO_DRIVER=uring");
   if (!is_reason_for_epoll(ring.error())) return ring;
   return make_epoll(-ring.error().value());
 }
@@ -179,6 +181,7 @@ result<std::unique_ptr<foreign_driver>> best_foreign_driver(foreign_use use, int
                                                             foreign_lock& lock) noexcept {
   std::string_view const name = setting("UNIO_DRIVER");
   if (!is_driver(name)) return error::unknown_driver;
+  if (ring_entries() == 0) return error::bad_ring_entries; // which it would not use
   if (name == "epoll" || use == foreign_use::by_several) return make_foreign_epoll(doorbell_fd);
   result<std::unique_ptr<foreign_driver>> ring = try_foreign_uring(doorbell_fd, lock);
   if (ring.has_value() || name == "uring" || !is_reason_for_epoll(ring.error())) return ring;

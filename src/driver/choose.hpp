@@ -17,8 +17,7 @@ namespace unio::inline v0_1::driver {
 
 /// The best backend that this system offers, or the one that UNIO_DRIVER names. Decided once per process.
 ///
-/// Errors  error::unknown_driver; EINVAL if UNIO_RING_ENTRIES is not a number from 1 to 32768; what
-///         io_uring_setup(2) said
+/// Errors  error::unknown_driver; error::bad_ring_entries; what io_uring_setup(2) said
 ///
 /// `for_other_threads`: it is to be run by others than the calling thread
 result<std::unique_ptr<backend>> best_backend(bool for_other_threads = false) noexcept;

@@ -687,6 +687,12 @@ TEST(foreign_loops, says_why_it_does_not_open) {
   EXPECT_EQ(r.open(), unio::error::unknown_driver);
 }
 
+TEST(foreign_loops, say_which_variable_is_wrong) {
+  environment_variable const entries("UNIO_RING_ENTRIES", "0");
+  foreign_reactor r;
+  EXPECT_EQ(r.open(), unio::error::bad_ring_entries);
+}
+
 // Entries: what a loop that was written for completions would submit to a ring.
 
 TEST(foreign_entries, are_made_when_their_descriptor_is_ready) {

@@ -155,7 +155,9 @@ ISOLATED_TEST(kernel_availability, says_why_when_the_program_insists_on_io_uring
                 ::setenv("UNIO_DRIVER", "uring", 1);
                 failing_calls calls;
                 calls.fail<&table::io_uring_setup>(error, {.times = which_calls::all});
-                return CHILD_MEETS(unio::io_multiplexer::best_available(1).error().value() == error);
+                failure const why = unio::io_multiplexer::best_available(1).error();
+                CHILD_EXPECTS(why.object() == "UNIO_DRIVER=uring");
+                return CHILD_MEETS(why.value() == error);
               }),
               0)
         << "errno " << error;

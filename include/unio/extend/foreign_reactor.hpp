@@ -188,8 +188,8 @@ class UNIO_API foreign_reactor {
   ///
   /// Effects       opens a ring or an epoll descriptor, and an eventfd
   /// Returns       no error, or why it did not open
-  /// Errors        error::unknown_driver; ENOMEM, EMFILE, ENFILE; where UNIO_DRIVER is uring: why there is no
-  ///               ring
+  /// Errors        error::unknown_driver, error::bad_ring_entries; ENOMEM, EMFILE, ENFILE; where
+  ///               UNIO_DRIVER is uring: why there is no ring
   /// Preconditions it is not open
   /// Cost          a few system calls, and an allocation
   std::error_code open() noexcept;
