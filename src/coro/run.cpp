@@ -36,6 +36,13 @@ bool is_bad_alloc([[maybe_unused]] std::exception_ptr const& e) noexcept {
   return false;
 }
 
+result<void> join(io_multiplexer& m) noexcept {
+  m.join_in();
+  if (!m.is_shared() || m.run_by() == io_multiplexer::runner::this_thread) return {};
+  if (result<int> const r = m.try_run(0); !r.has_value()) return r.error();
+  return {};
+}
+
 result<io_multiplexer*> run_while_waiting(io_multiplexer* m) noexcept {
   if (m == nullptr || m->run_by() == io_multiplexer::runner::this_thread) return m;
   if (m->run_by() == io_multiplexer::runner::another_thread || m->is_shared()) return nullptr;

@@ -1,9 +1,12 @@
 // run, async_run, sync_wait, run_on: where chains of coroutines begin, and change places.
 
 #include "support/failing_calls.hpp"
+#include "support/forwarding.hpp"
 #include "support/other_thread.hpp"
 #include "support/test.hpp"
 #include "support/work.hpp"
+
+#include <latch>
 
 namespace {
 
@@ -318,6 +321,32 @@ TEST(async_run, takes_whatever_can_be_awaited) {
   while (told != 12) (void)m->run();
 }
 
+// Others that run it would go on with what this one has begun, and destroys.
+TEST(run, begins_nothing_on_a_multiplexer_of_several_threads_that_this_one_cannot_run) {
+  auto const m = a_multiplexer(2);
+  std::atomic<bool> ends{false}, begun{false};
+  std::latch runs(1);
+  std::thread other([&] {
+    m->join_in();
+    runs.count_down();
+    while (!ends) (void)m->try_run_for(1ms);
+  });
+  runs.wait();
+  auto const begins = [](std::atomic<bool>& b) -> task<> {
+    b = true;
+    (void)co_await unio::co_sleep(1h);
+  };
+  {
+    failing_calls calls;
+    calls.fail<&unio::sys::table::io_uring_setup>(EMFILE, {.times = which_calls::all});
+    calls.fail<&unio::sys::table::epoll_create>(EMFILE, {.times = which_calls::all});
+    EXPECT_THROW(unio::run(*m, begins(begun)), std::system_error);
+  }
+  EXPECT_FALSE(begun);
+  ends = true;
+  other.join();
+}
+
 // ---- sync_wait --------------------------------------------------------------------------------------------
 
 TEST(sync_wait, waits_for_another_thread) {
@@ -358,6 +387,45 @@ TEST(sync_wait, takes_no_place_among_the_threads_of_a_multiplexer_for_several) {
     EXPECT_NE(unio::sync_wait(m->executor(), says_where()), std::this_thread::get_id());
   ends = true;
   pool.join();
+}
+
+class cannot_run final : public forwarding_multiplexer {
+ public:
+  explicit cannot_run(unio::io_multiplexer& m) noexcept : forwarding_multiplexer(m) {}
+
+ private:
+  unio::result<int> do_run(int, std::int64_t) noexcept override {
+    return std::make_error_code(std::errc::bad_file_descriptor);
+  }
+};
+
+// What is posted stays queued.
+struct queues_all {
+  std::vector<unio::work*>* queue;
+  unio::io_multiplexer* m;
+  [[nodiscard]] std::coroutine_handle<> dispatch(unio::resumption& r) const noexcept {
+    post(r);
+    return std::noop_coroutine();
+  }
+  void post(unio::work& w) const noexcept { queue->push_back(&w); }
+  [[nodiscard]] bool withdraw(unio::work& w) const noexcept { return std::erase(*queue, &w) != 0; }
+  [[nodiscard]] unio::io_multiplexer* multiplexer() const noexcept { return m; }
+  bool operator==(queues_all const&) const = default;
+};
+
+TEST(sync_wait, takes_back_what_is_queued_where_it_cannot_run_the_multiplexer) {
+  auto const m = a_multiplexer();
+  (void)m->try_run();
+  cannot_run fails(*m);
+  std::vector<unio::work*> queue;
+  std::atomic<int> alive{0};
+  auto const never = [](counted) -> task<> {
+    ADD_FAILURE() << "it was to be run";
+    co_return;
+  };
+  EXPECT_THROW(unio::sync_wait(queues_all{&queue, &fails}, never(counted(alive))), std::system_error);
+  EXPECT_EQ(alive, 0);
+  EXPECT_TRUE(queue.empty());
 }
 
 TEST(sync_wait, throws_when_the_multiplexer_ends_first) {

@@ -10,6 +10,7 @@
 #include <unio/detail/child.hpp>
 #include <unio/run.hpp>
 
+#include <atomic>
 #include <optional>
 
 namespace unio::inline v0_1 {
@@ -72,16 +73,25 @@ class async_root final : public root<async_root<Executor, T, Handler>, Executor,
   [[no_unique_address]] Handler handler_;
 };
 
+/// Makes this thread one of those that run `m`, if there may be several: one that cannot would leave to the
+/// others what it has begun.
+UNIO_API result<void> join(io_multiplexer& m) noexcept;
 /// `m`, if this thread should run it while it waits, and can; null if not.
 UNIO_API result<io_multiplexer*> run_while_waiting(io_multiplexer* m) noexcept;
 
 template <class Executor, class T>
 class waited_root final : public root<waited_root<Executor, T>, Executor, T> {
+  using base = root<waited_root, Executor, T>;
+
  public:
   static constexpr char const* what = "run";
   waited_root(Executor e, task<T> t, run_options const& options)
-      : root<waited_root, Executor, T>(std::move(e), std::move(t), options.stop, options.frames) {}
+      : base(std::move(e), std::move(t), options.stop, options.frames) {}
 
+  void begin() noexcept {
+    begun_.store(true, std::memory_order_relaxed);
+    base::begin();
+  }
   std::coroutine_handle<> child_ended() noexcept {
     ran_ = true;
     woken_.wake(); // this object may be destroyed by now
@@ -93,13 +103,18 @@ class waited_root final : public root<waited_root<Executor, T>, Executor, T> {
   }
   /// Blocks until the task has ended; until then it runs `m`, if that is not null. Returns its value.
   T wait(io_multiplexer* m) {
-    if (result<void> const r = woken_.wait(m); !r.has_value()) throw_error(r.error());
+    if (result<void> const r = woken_.wait(m); !r.has_value()) {
+      if (!begun_.load(std::memory_order_relaxed)) // it is queued yet
+        (void)this->environment_.executor.withdraw(*this);
+      throw_error(r.error());
+    }
     if (!ran_) throw_error(make_error_code(error::multiplexer_destroyed));
     return this->state().take();
   }
 
  private:
   blocker woken_;
+  std::atomic<bool> begun_{false}; // on this thread, or on another one that runs the executor
   bool ran_ = false;
 };
 
@@ -207,7 +222,7 @@ template <detail::startable A>
 detail::task_value_t<A> run(io_multiplexer& m, A&& a, run_options const& options) {
   UNIO_EXPECTS(m.is_shared() || m.run_by() != io_multiplexer::runner::another_thread,
                "another thread runs this multiplexer");
-  m.join_in();
+  if (result<void> const r = detail::join(m); !r.has_value()) detail::throw_error(r.error());
   detail::waited_root<multiplexer_executor, detail::task_value_t<A>> root(
       m.executor(), detail::as_task<A>(static_cast<A&&>(a)), options);
   root.begin();
