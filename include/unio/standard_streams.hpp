@@ -19,12 +19,12 @@ namespace unio::inline v0_1 {
 /// A handle on what `fd` leads to, in every style, which leaves `fd` and its flags as they are.
 ///
 ///   a pipe, a terminal, another device   opened anew, so that only this handle does not block
-///   a socket                             shared; no call that could block is made on it
+///   a socket                             shared; no call that could block is made on it. Splicing: as below
 ///   a regular file                       shared with its position: requests without an offset go on where
 ///                                        others have stopped
 ///   a pipe or a terminal that this       shared; it is asked whether it is ready before each call, which
-///   process may not open (another        moves at most 4096 bytes. Where another process takes these bytes,
-///   user's), a pipe without readers      or this room, in between, the call waits
+///   process may not open (another        moves at most 4096 bytes, and 128 to a terminal. Where another
+///   user's), a pipe without readers      process takes these bytes, or this room, in between, the call waits
 ///
 /// Returns       the handle. Closing it closes neither `fd` nor the stream
 /// Errors        EBADF; EISDIR; EPROTOTYPE for a socket of messages; EMFILE, ENFILE

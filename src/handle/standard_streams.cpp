@@ -73,7 +73,8 @@ result<io_handle> shared_stream(int fd) noexcept {
   std::int64_t const own = sys::fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (own < 0) return detail::failed(own, "standard stream", fd);
   auto const number = static_cast<int>(own);
-  if (kind == handle_kind::named_pipe) sys::note_shared_blocking(number);
+  bool const may_block = kind == handle_kind::named_pipe || kind == handle_kind::stream_socket;
+  if (may_block && (flags & O_NONBLOCK) == 0) sys::note_shared_blocking(number, S_ISCHR(s.st_mode));
   if (kind == handle_kind::file) sys::note_file_flags(number, flags);
   if (kind == handle_kind::file && (flags & O_NONBLOCK) != 0) sys::note_nonblocking(number);
   return made_handle(number, kind);

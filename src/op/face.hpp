@@ -111,12 +111,18 @@ class vectors {
 
 // ---- reading a stream, into whatever memory ---------------------------------------------------------------
 
-/// Whether a read would not wait: for bytes, the end or an error.
-inline bool is_readable(int fd) noexcept {
-  pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
+/// What poll(2) says now, or a negative code.
+inline int ready_for(int fd, short events) noexcept {
+  pollfd p{.fd = fd, .events = events, .revents = 0};
   timespec const now{};
-  return sys::poll(&p, 1, &now) != 0;
+  auto const r = static_cast<int>(sys::poll(&p, 1, &now));
+  return r > 0 ? p.revents : r;
 }
+
+/// Whether a read would not wait: for bytes, the end or an error.
+inline bool is_readable(int fd) noexcept { return ready_for(fd, POLLIN) != 0; }
+/// Whether a write would not wait: for room, at least some, or an error.
+inline bool is_writable(int fd) noexcept { return ready_for(fd, POLLOUT) != 0; }
 
 /// Whether others share it, so that each call on it could wait (unio/standard_streams.hpp).
 inline bool blocks(int fd, handle_kind kind) noexcept {

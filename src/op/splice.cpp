@@ -2,6 +2,7 @@
 
 #include "op/access.hpp"
 #include "op/face.hpp"
+#include "sys/shared_streams.hpp"
 #include "sys/sigpipe.hpp"
 
 #include <fcntl.h>
@@ -59,9 +60,17 @@ int perform(io_operation& op, attempt how) noexcept {
   };
   extent_type from_at = s.request().from_offset;
   extent_type to_at = s.request().to_offset;
+  std::size_t wanted = std::min(s.request().bytes, op::max_bytes);
+  if (!is_file(op.kind())) {
+    // Of what is no pipe the call asks O_NONBLOCK alone, which nobody sets where others share it.
+    if (sys::is_shared_blocking(s.from()) && !op::is_readable(s.from())) return -EAGAIN;
+    if (sys::is_shared_blocking(s.to())) {
+      if (!op::is_writable(s.to())) return -EAGAIN;
+      wanted = std::min(wanted, sys::shared_blocking_bytes(s.to()));
+    }
+  }
   // splice(2) has no flag against signals.
   sys::signal_guard guard(is_file(op.kind()) ? sys::written::file : sys::written::stream);
-  std::size_t const wanted = std::min(s.request().bytes, op::max_bytes);
   int const r = op::uninterrupted([&] {
     return guard.returned(sys::splice(s.from(), offset(from_at), s.to(), offset(to_at), wanted,
                                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE));

@@ -9,11 +9,9 @@
 
 #include <unio/handle.hpp>
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <ctime>
 
 namespace unio::inline v0_1 {
 namespace {
@@ -25,18 +23,8 @@ bool is_pipe(io_operation const& op) noexcept {
   return op.kind() == handle_kind::pipe || op.kind() == handle_kind::named_pipe;
 }
 
-// Whether others share it, so that each call on it could wait (unio/standard_streams.hpp).
-bool blocks(io_operation const& op) noexcept {
-  return op.kind() == handle_kind::named_pipe && sys::is_shared_blocking(op.fd());
-}
-bool has_room(int fd) noexcept {
-  pollfd p{.fd = fd, .events = POLLOUT, .revents = 0};
-  timespec const now{};
-  return sys::poll(&p, 1, &now) != 0;
-}
-
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
-  if (blocks(op)) return false;
+  if (op::blocks(op.fd(), op.kind())) return false;
   // A ring writes to a pipe in the context of the thread that enters it, and raises SIGPIPE there.
   if (is_empty(op) || (is_pipe(op) && !sys::has_rwf_nosignal())) return false;
   io_request<const_buffers> const& request = self(op).request();
@@ -82,9 +70,9 @@ int write_file(io_operation const& op, io_request<const_buffers> const& request,
 }
 
 int write_pipe(io_operation const& op, const_buffers const& all) noexcept {
-  bool const asks_first = blocks(op);
-  if (asks_first && !has_room(op.fd())) return -EAGAIN;
-  const_buffers const buffers = asks_first ? all.first(sys::shared_blocking_bytes) : all;
+  bool const asks_first = op::blocks(op.fd(), op.kind());
+  if (asks_first && !op::is_writable(op.fd())) return -EAGAIN;
+  const_buffers const buffers = asks_first ? all.first(sys::shared_blocking_bytes(op.fd())) : all;
   op::vectors const v(buffers);
   if (sys::has_rwf_nosignal()) {
     int const r =

@@ -8,6 +8,7 @@
 #include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
+#include "support/work.hpp"
 #include "sys/sanitizer.hpp"
 
 #include <grp.h>
@@ -260,6 +261,65 @@ TEST_P(shared_stream_of_another, is_written_to_only_where_there_is_room) {
   EXPECT_EQ(written, 65536U);
   EXPECT_EQ(out.try_write_for(unio::const_buffer(block), 2ms).error(), unio::condition::timed_out);
   EXPECT_TRUE(blocks(p.fds[1]));
+}
+
+// A terminal that has some room has less than a page. What is in its way is read only if a call waits.
+TEST_P(shared_stream_of_another, is_written_to_in_pieces_for_which_a_terminal_has_room) {
+  terminal t;
+  io_handle out = share(t.fds[0]);
+  std::string const block(10'000, 'x');
+  {
+    int const filler = ::open(::ttyname(t.fds[0]), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    while (::write(filler, block.data(), block.size()) > 0) continue;
+    ::close(filler);
+  }
+  std::string read(1 << 20, '\0');
+  pollfd room{.fd = t.fds[0], .events = POLLOUT, .revents = 0};
+  while (::poll(&room, 1, 0) == 0) ASSERT_GT(::read(t.fds[1], read.data(), 64), 0);
+  watchdog const ends_what_waits;
+  out.set_multiplexer(m_.get());
+  std::size_t written = 0;
+  while (auto const r = out.try_write(unio::const_buffer(block))) written += r.bytes_transferred();
+  auto pipe = unio::pipe_handle::anonymous().value();
+  ASSERT_TRUE(pipe.writer.write(unio::const_buffer(block)));
+  while (auto const r = unio::try_splice(pipe.reader, out, {.bytes = block.size()}))
+    written += r.bytes_transferred();
+  EXPECT_EQ(unio::try_splice_for(pipe.reader, out, {.bytes = block.size()}, 2ms).error(),
+            unio::condition::timed_out);
+  EXPECT_GT(written, 0U);
+}
+
+// splice(2) heeds O_NONBLOCK alone, but for pipes.
+TEST_P(shared_stream_of_another, is_spliced_only_where_it_is_ready) {
+  watchdog const ends_what_waits;
+  for (int const what : {0, 1}) {
+    terminal t;
+    blocking_sockets s;
+    int const* const fds = what == 0 ? t.fds : s.fds;
+    io_handle shared = share(fds[0]);
+    auto pipe = unio::pipe_handle::anonymous().value();
+    for (auto* const h : {static_cast<io_handle*>(&shared), static_cast<io_handle*>(&pipe.reader),
+                          static_cast<io_handle*>(&pipe.writer)})
+      h->set_multiplexer(m_.get());
+    EXPECT_EQ(unio::try_splice(shared, pipe.writer, {.bytes = 100}).error(), unio::condition::would_block);
+    EXPECT_EQ(unio::try_splice_for(shared, pipe.writer, {.bytes = 100}, 2ms).error(),
+              unio::condition::timed_out);
+    ASSERT_EQ(::write(fds[1], "hello", 5), 5);
+    EXPECT_EQ(unio::splice(shared, pipe.writer, {.bytes = 100}, long_time).value(), 5U);
+    EXPECT_EQ(read_from(pipe.reader), "hello");
+    std::string const block(65'536, 'x');
+    std::size_t moved = 0;
+    for (;;) {
+      (void)pipe.writer.try_write(unio::const_buffer(block));
+      auto const r = unio::try_splice(pipe.reader, shared, {.bytes = block.size()});
+      if (!r) break;
+      moved += *r;
+    }
+    EXPECT_GT(moved, 0U);
+    EXPECT_EQ(unio::try_splice_for(pipe.reader, shared, {.bytes = block.size()}, 2ms).error(),
+              unio::condition::timed_out);
+    EXPECT_TRUE(blocks(fds[0]));
+  }
 }
 
 // ---- the three ------------------------------------------------------------------------------------------
