@@ -79,7 +79,8 @@ UNIO_OPERATION(receive_batch, detail::with<detail::datagram_state>::yields<detai
 /// Returns       how many elements were sent whole, from the first on; bytes_transferred() counts also the
 ///               segments of one that was sent in part, as its `sent` says. A later call with the rest
 ///               continues there. 0 at once for an empty batch
-/// Errors        as async_send_to, if nothing was sent before it
+/// Errors        as async_send_to; with datagrams sent before it, the next operation's. A report that comes
+///               while one sendmmsg(2) is under way may be lost (sendmmsg(2), "BUGS")
 /// Buffers       the batch and its bytes are the caller's and must live until it has finished
 /// Cancellation  what was sent is reported
 /// Cost          no allocation; one system call for each 32 elements, however many segments these have

@@ -33,12 +33,9 @@
 
 namespace unio::inline v0_1::op {
 
-bool queued_errors_end_waits(int fd) noexcept {
-  if (!queues_errors(fd)) return false;
-  pollfd p{.fd = fd, .events = 0, .revents = 0};
-  timespec const now{};
-  return sys::poll(&p, 1, &now) > 0 && (p.revents & POLLERR) != 0;
-}
+bool queued_errors_end_waits(int fd) noexcept { return queues_errors(fd) && is_there(fd, POLLERR); }
+
+bool has_report(int fd) noexcept { return !queues_errors(fd) && is_there(fd, POLLERR); }
 
 namespace {
 
@@ -264,7 +261,7 @@ class sending {
       }
       if (r < 0) return done > first ? static_cast<int>(done - first) : r;
       done += static_cast<std::size_t>(r);
-    } while (done < total && ++calls < max_calls);
+    } while (done < total && ++calls < max_calls && !has_report(fd_));
     return static_cast<int>(done - first);
   }
 

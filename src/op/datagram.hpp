@@ -97,6 +97,10 @@ template <class Call> int apart_from_queued_errors(int fd, int repetitions, Call
 /// each wait for readiness at once, so it is tried again after a while.
 bool queued_errors_end_waits(int fd) noexcept;
 
+/// For a send after others of the same operation. True: the kernel has a report, which this call would take
+/// and lose, because what was sent before counts. So it is left for the next operation.
+bool has_report(int fd) noexcept;
+
 /// Has the kernel write the sender's address where it belongs.
 inline void put_sender(msghdr& m, datagram_info& info) noexcept {
   m.msg_name = info.from.data();

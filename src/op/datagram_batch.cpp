@@ -80,6 +80,7 @@ class batch_sending {
     std::size_t done = 0;
     int failed = 0;
     while (done < batch_.size()) {
+      if ((done != 0 || moved_ != 0) && op::has_report(fd_)) break;
       std::size_t const together = count_together(batch_.subspan(done));
       int const n = together != 0 ? send_together(batch_.subspan(done, together)) : 0;
       if (n > 0) {

@@ -118,6 +118,10 @@ inline int ready_for(int fd, short events) noexcept {
   auto const r = static_cast<int>(sys::poll(&p, 1, &now));
   return r > 0 ? p.revents : r;
 }
+inline bool is_there(int fd, short event) noexcept {
+  int const is = ready_for(fd, event);
+  return is > 0 && (is & event) != 0;
+}
 
 /// Whether a read would not wait: for bytes, the end or an error.
 inline bool is_readable(int fd) noexcept { return ready_for(fd, POLLIN) != 0; }

@@ -483,6 +483,29 @@ DRIVER_TEST(kernel_datagram, of_a_batch_learn_what_an_earlier_one_met) {
   }
 }
 
+// The kernel tells of it once; what was sent counts, and so a call that would lose it is not made.
+DRIVER_TEST(kernel_datagram, that_are_sent_by_several_calls_leave_what_they_meet_to_the_next_operation) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
+    std::array<unio::const_buffer, 2> const parts{unio::const_buffer("ab", 2), unio::const_buffer("c", 1)};
+    char memory[8];
+    datagram_info info;
+    for (bool const is_batch : {false, true}) {
+      datagram_handle client = datagram_handle::connected_to(nobody()).value();
+      client.set_multiplexer(own);
+      if (is_batch) { // the first by a call of its own
+        std::array<unio::datagram_to_send, 2> out{
+            {{.bytes = unio::const_buffers(parts)}, {.bytes = unio::const_buffer("x", 1)}}};
+        EXPECT_GE(client.send_batch(out).value(), 1U);
+      } else {
+        unio::sys::note_waited(client.native_handle(), unio::sys::sends_singly_bit, true);
+        EXPECT_GE(client.send_to({.segment = 2}, unio::const_buffer("abcd", 4)).bytes_transferred(), 2U);
+      }
+      EXPECT_EQ(client.receive_from(unio::mutable_buffer(memory), info, 10s).error(),
+                std::errc::connection_refused);
+    }
+  }
+}
+
 // The kernel tells of it once: to the call that gets nothing else.
 DRIVER_TEST(kernel_datagram, of_a_large_batch_loses_no_error_that_comes_in_the_middle) {
   for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
