@@ -29,7 +29,8 @@ std::uint32_t hint_bit(operation_faces const& f) noexcept {
   return f.flow == direction::out ? sys::waited_out : sys::waited_in;
 }
 
-// Waits until something is ready or `until` has come. 0: it has come; > 0: ready; < 0: -errno.
+// Waits until something is ready or `until` has come. 0: it has come; > 0: what is ready, as poll(2) has it;
+// < 0: -errno.
 int wait(int fd, readiness what, std::int64_t until) noexcept {
   pollfd p{.fd = fd, .events = poll_events(what), .revents = 0};
   for (;;) {
@@ -39,7 +40,7 @@ int wait(int fd, readiness what, std::int64_t until) noexcept {
       t = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
     }
     std::int64_t const r = sys::poll(&p, fd >= 0 ? 1 : 0, until == forever ? nullptr : &t);
-    if (r != -EINTR) return static_cast<int>(r);
+    if (r != -EINTR) return r > 0 ? static_cast<unsigned short>(p.revents) : static_cast<int>(r);
   }
 }
 
@@ -62,11 +63,12 @@ void wait_inline(io_operation& op, attempt how, std::int64_t until, bool poll_fi
   operation_faces const& f = op.faces();
   std::uint32_t const hint = hint_bit(f);
   if (hint != 0 && waits_for_descriptor(f.wants(op))) sys::note_waited(op.fd(), hint, true);
+  bool in_vain = false;
   for (int retries = 0;;) {
     readiness const wants = f.wants(op);
     std::int64_t wake = until;
     if (wants == readiness::time) wake = std::min(wake, f.moment(op));
-    bool const on_descriptor = waits_for_descriptor(wants);
+    bool const on_descriptor = waits_for_descriptor(wants) && !in_vain;
     // Nothing tells when to go on; nor does it of a call that may block, and could not all the same: a file
     // with a lease. That one is first tried again at once.
     if (!on_descriptor && wants != readiness::time) {
@@ -82,11 +84,14 @@ void wait_inline(io_operation& op, attempt how, std::int64_t until, bool poll_fi
       if (timed_out) return op.set_outcome(-ETIMEDOUT);
       continue;
     }
+    if (on_descriptor && op.fd() < 0) return op.set_outcome(-EBADF); // as epoll and a ring say of it
     std::int64_t const before = poll_first ? sys::steady_now() : 0;
     int const ready = wait(on_descriptor ? op.fd() : -1, wants, wake);
     if (poll_first && sys::steady_now() - before < did_not_sleep_ns) sys::note_waited(op.fd(), hint, false);
     poll_first = false;
     if (ready < 0) return op.set_outcome(ready);
+    // An error or a hang-up that the operation does not want would end the next wait at once as well.
+    in_vain = ready > 0 && (ready & poll_events(wants)) == 0;
     // Bytes beat the deadline: one more attempt decides. A peer may make each wait end with news that this
     // operation does not want, so the clock is asked after those too.
     bool const timed_out = ready == 0 ? wake == until : until != forever && sys::steady_now() >= until;

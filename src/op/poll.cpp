@@ -24,6 +24,7 @@ readiness wants(io_operation const& op) noexcept { return op::as<async_poll>(op)
 
 // As a ring's: the events, or -errno.
 int perform(io_operation& op, attempt) noexcept {
+  if (op.fd() < 0) return -EBADF; // which poll(2) leaves out
   pollfd p{.fd = op.fd(), .events = driver::poll_events(op::as<async_poll>(op).what()), .revents = 0};
   timespec const now{};
   int const r = op::uninterrupted([&] { return sys::poll(&p, 1, &now); });
