@@ -22,7 +22,8 @@ class datagram_handle;
 ///
 /// Effects       fills the buffers in order, and `info`
 /// Returns       the buffers filled. An empty datagram is a value with no bytes, not an end. On a sequenced
-///               Unix socket the end of the connection is one too: Linux does not tell them apart
+///               Unix socket the end of the connection is one too: Linux does not tell them apart. So is,
+///               from no address, the end that shutdown() of the receiving side makes
 /// Errors        ECONNREFUSED and what else recvmsg(2) says that an earlier datagram of a connected socket
 ///               met: this operation ends with it, the next one receives. With datagram_options::errors
 ///               co_receive_error() gets these instead. EINVAL: a list of more than 8 buffers that is cut

@@ -30,9 +30,10 @@ std::uint32_t hint_bit(operation_faces const& f) noexcept {
 }
 
 // Waits until something is ready or `until` has come. 0: it has come; > 0: what is ready, as poll(2) has it;
-// < 0: -errno.
+// < 0: -errno. What ends a stream makes it readable too.
 int wait(int fd, readiness what, std::int64_t until) noexcept {
-  pollfd p{.fd = fd, .events = poll_events(what), .revents = 0};
+  short const events = poll_events(what);
+  pollfd p{.fd = fd, .events = events == POLLIN ? short{POLLIN | POLLRDHUP} : events, .revents = 0};
   for (;;) {
     timespec t{};
     if (until != forever) {
@@ -92,6 +93,7 @@ void wait_inline(io_operation& op, attempt how, std::int64_t until, bool poll_fi
     if (ready < 0) return op.set_outcome(ready);
     // An error or a hang-up that the operation does not want would end the next wait at once as well.
     in_vain = ready > 0 && (ready & poll_events(wants)) == 0;
+    if ((ready & POLLRDHUP) != 0) sys::note_waited(op.fd(), sys::shut_down_bit, true);
     // Bytes beat the deadline: one more attempt decides. A peer may make each wait end with news that this
     // operation does not want, so the clock is asked after those too.
     bool const timed_out = ready == 0 ? wake == until : until != forever && sys::steady_now() >= until;

@@ -18,7 +18,9 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   sqe.opcode = IORING_OP_ACCEPT;
   sqe.fd = op.fd();
   sqe.accept_flags = accepted_flags;
-  if (op.is_multishot()) sqe.ioprio = IORING_ACCEPT_MULTISHOT;
+  // One that accepts many never says that a Unix socket was shut down (Linux 6.18).
+  bool const may_end = sys::last_waited(op.fd(), sys::shut_down_bit);
+  if (op.is_multishot() && !may_end) sqe.ioprio = IORING_ACCEPT_MULTISHOT;
   return true;
 }
 
@@ -39,6 +41,7 @@ int perform(io_operation& op, attempt) noexcept {
   // Each failure takes a dead connection off the queue; the bound is for a kernel that keeps failing.
   for (int dead = 0; dead < 64; ++dead) {
     int const r = op::uninterrupted([&] { return sys::accept4(op.fd(), nullptr, nullptr, accepted_flags); });
+    if (r == -EAGAIN && op::is_shut_down(op.fd())) return -EINVAL; // a Unix socket
     if (!concerns_the_connection(r)) return r;
   }
   return -EAGAIN;

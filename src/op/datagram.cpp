@@ -13,6 +13,8 @@
 // * A queue of errors ends every wait at once, because the kernel reports POLLERR until it is empty. So an
 //   operation on such a socket is not given to the ring's own wait, and while an error lies there it is
 //   tried again after pauses (readiness::retry), as is a send to a Unix peer whose queue is full.
+// * A socket whose own receiving side was shut down is readable for ever, and has nothing. Its receives end
+//   with an empty datagram, as recvmsg(2) does where it may wait, and as the end of a sequenced connection.
 // * Handles that were received close themselves (passed_handles), also when their message was truncated or
 //   the operation is destroyed. Without them the kernel is given no room for control messages, and drops
 //   them.

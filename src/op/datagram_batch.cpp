@@ -61,6 +61,11 @@ int receive(io_operation& op, attempt) noexcept {
   // One call: the kernel reports what an earlier datagram met once, and a second call that met it could not
   // say so, having received what came before.
   int const n = receive_some(op.fd(), s.family, batch);
+  if (n == -EAGAIN && op::is_shut_down(op.fd())) { // the end, as one that is empty
+    batch.front().size = 0;
+    op::decode_info({}, batch.front().info);
+    return 1;
+  }
   if (n == -EAGAIN) s.errors_wait = op::queued_errors_end_waits(op.fd());
   for (int i = 0; i < n; ++i) op::value<async_receive_batch>(op) += batch[static_cast<std::size_t>(i)].size;
   return n;

@@ -128,6 +128,13 @@ inline bool is_readable(int fd) noexcept { return ready_for(fd, POLLIN) != 0; }
 /// Whether a write would not wait: for room, at least some, or an error.
 inline bool is_writable(int fd) noexcept { return ready_for(fd, POLLOUT) != 0; }
 
+/// Of what is no stream, where an attempt has found nothing: whether its own receiving side was shut down.
+/// Only a call that may wait says so; poll(2) has it readable for ever. It is asked once a driver was told of
+/// an end, which goes by what it waits with.
+inline bool is_shut_down(int fd) noexcept {
+  return sys::last_waited(fd, sys::shut_down_bit) && is_there(fd, POLLRDHUP);
+}
+
 /// Whether others share it, so that each call on it could wait (unio/standard_streams.hpp).
 inline bool blocks(int fd, handle_kind kind) noexcept {
   return kind == handle_kind::named_pipe && sys::is_shared_blocking(fd);

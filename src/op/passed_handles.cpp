@@ -107,9 +107,12 @@ bool prepare_receive(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexce
 
 int receive(io_operation& op, attempt) noexcept {
   if (!fill_to_receive(op)) return -EINVAL;
-  return op::uninterrupted([&] {
-    return sys::recvmsg(op.fd(), &op::header_of(op::state<receiving>(op)), MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  });
+  auto& memory = op::state<receiving>(op);
+  int const r = op::uninterrupted(
+      [&] { return sys::recvmsg(op.fd(), &op::header_of(memory), MSG_CMSG_CLOEXEC | MSG_DONTWAIT); });
+  if (r != -EAGAIN || is_stream(op) || !op::is_shut_down(op.fd())) return r;
+  op::new_header(memory);
+  return 0;
 }
 
 // Linux 6.5, SO_PASSPIDFD, which foreign code may have set: one descriptor more, unasked.

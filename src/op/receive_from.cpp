@@ -53,7 +53,12 @@ int perform(io_operation& op, attempt) noexcept {
     if (!fill(op)) return -EINVAL;
     return sys::recvmsg(op.fd(), &op::header_of(s.memory), MSG_DONTWAIT);
   });
-  if (r == -EAGAIN) s.errors_wait = op::queued_errors_end_waits(op.fd());
+  if (r != -EAGAIN) return r;
+  if (op::is_shut_down(op.fd())) {
+    op::new_header(s.memory);
+    return 0;
+  }
+  s.errors_wait = op::queued_errors_end_waits(op.fd());
   return r;
 }
 

@@ -16,6 +16,8 @@ int perform(io_operation& op, attempt) noexcept {
   int how = SHUT_RDWR;
   if (op::as<async_shutdown>(op).which() == socket_side::receive) how = SHUT_RD;
   if (op::as<async_shutdown>(op).which() == socket_side::send) how = SHUT_WR;
+  // Whatever it returns: UDP without a peer says ENOTCONN, and is shut down (net/ipv4/af_inet.c).
+  if (how != SHUT_WR) sys::note_waited(op.fd(), sys::shut_down_bit, true);
   return static_cast<int>(sys::shutdown(op.fd(), how));
 }
 

@@ -105,11 +105,13 @@ inline constexpr std::uint32_t sends_singly_bit = 1U << 29;
 inline constexpr std::uint32_t refuses_ecn_bit = 1U << 28;
 inline constexpr std::uint32_t queues_errors_bit = 1U << 27;
 inline constexpr std::uint32_t traffic_class_bit = 1U << 24;
+/// That poll(2) was heard to say of a socket, whichever it is, that nothing more comes in (POLLRDHUP).
+inline constexpr std::uint32_t shut_down_bit = 1U << 23;
 
 /// `copy` is a duplicate of `original`.
 inline void note_duplicate(int copy, int original) noexcept {
   for (std::uint32_t const bit : {direct_bit, nonblocking_bit, appending_bit, sends_singly_bit,
-                                  refuses_ecn_bit, queues_errors_bit, traffic_class_bit})
+                                  refuses_ecn_bit, queues_errors_bit, traffic_class_bit, shut_down_bit})
     if (last_waited(original, bit)) note_waited(copy, bit, true);
 }
 

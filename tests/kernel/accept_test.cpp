@@ -244,6 +244,32 @@ DRIVER_TEST(kernel_accept, of_many_from_what_does_not_listen_any_more_changes_no
   EXPECT_EQ(m.capabilities().multishot_accept, before);
 }
 
+// A Unix socket says so only to who may wait; poll(2) has it readable for ever.
+DRIVER_TEST(kernel_accept, ends_once_the_listening_socket_was_shut_down_whatever_it_is) {
+  for (bool const waits : {false, true})
+    for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m})
+      for (endpoint const& at : {endpoint::ipv4_loopback(0), endpoint::unix_unnamed()}) {
+        auto ended = unio::listening_socket_handle::listen(at).value();
+        ended.set_multiplexer(&m);
+        std::optional<started<unio::async_accept>> accept;
+        if (waits) {
+          accept.emplace(unio::async_accept(ended));
+          submit_all(m);
+        }
+        ASSERT_EQ(::shutdown(ended.native_handle(), SHUT_RD), 0);
+        if (waits) {
+          ASSERT_TRUE(drive(m, [&] { return accept->ended(); }));
+          EXPECT_EQ(accept->error.value(), EINVAL);
+        }
+        ended.set_multiplexer(own);
+        for (int i = 0; i != 2; ++i) EXPECT_EQ(ended.accept(10s).error().value(), EINVAL);
+        ended.set_multiplexer(&m);
+        started accept_none{unio::async_accept_many(ended)};
+        ASSERT_TRUE(drive(m, [&] { return accept_none.ended(); }));
+        EXPECT_EQ(accept_none.error.value(), EINVAL);
+      }
+}
+
 DRIVER_TEST(kernel_accept, of_many_leaves_each_connection_its_own_peer) {
   auto [accepting, port] = listener(&m);
   auto const at = unio::endpoint::ipv4_loopback(port);

@@ -210,6 +210,123 @@ DRIVER_TEST(kernel_datagram, goes_to_one_of_the_receives_that_wait) {
   EXPECT_EQ((std::set<char>{memory[0][0], memory[1][0]}), (std::set<char>{'a', 'b'}));
 }
 
+// ---- a receiving side that was shut down ------------------------------------------------------------------
+
+enum class shut_kind { connected, unconnected, local };
+
+datagram_handle made_to_shut(shut_kind kind, unio::io_multiplexer* m) {
+  datagram_handle h;
+  if (kind == shut_kind::local) {
+    h = datagram_handle::pair().value().first;
+  } else if (kind == shut_kind::connected) {
+    h = datagram_handle::connected_to(endpoint::ipv4_loopback(9)).value();
+  } else {
+    h = datagram_handle::bind(endpoint::ipv4_loopback(0)).value();
+  }
+  h.set_multiplexer(m);
+  return h;
+}
+
+// By foreign code, perhaps in another process; or by the handle. Without a peer UDP says ENOTCONN, and does it.
+void shut(datagram_handle& h, bool by_foreign_code) {
+  if (by_foreign_code) {
+    ::shutdown(h.native_handle(), SHUT_RD);
+  } else {
+    (void)h.shutdown(datagram_handle::side::receive);
+  }
+}
+
+template <class F> void for_each_to_shut(unio::io_multiplexer& m, F f) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m})
+    for (shut_kind const kind : {shut_kind::connected, shut_kind::unconnected, shut_kind::local})
+      for (bool const by_foreign_code : {false, true}) f(made_to_shut(kind, own), kind, by_foreign_code);
+}
+
+DRIVER_TEST(kernel_datagram, ends_each_receive_once_its_own_side_was_shut_down) {
+  for_each_to_shut(m, [](datagram_handle h, shut_kind kind, bool by_foreign_code) {
+    char memory[8];
+    datagram_info info;
+    EXPECT_EQ(h.try_receive_from(unio::mutable_buffer(memory), info).error(), unio::condition::would_block);
+    shut(h, by_foreign_code);
+    for (int i = 0; i < 2; ++i) {
+      info.from = endpoint::ipv4_loopback(1);
+      auto const one = h.receive_from(unio::mutable_buffer(memory), info, 10s);
+      ASSERT_TRUE(one) << one.error().message();
+      EXPECT_EQ(one.bytes_transferred(), 0U);
+      EXPECT_EQ(info.from.size(), 0U);
+      std::array<unio::received_datagram, 2> in{};
+      in[0].size = 7;
+      EXPECT_EQ(h.receive_batch(in, 10s).value(), 1U);
+      EXPECT_EQ(in[0].size, 0U);
+      if (kind == shut_kind::local) {
+        EXPECT_EQ(unio::receive_handles(h, unio::mutable_buffer(memory), 10s).value().bytes.bytes(), 0U);
+      }
+    }
+    if (!by_foreign_code) {
+      EXPECT_TRUE(h.try_receive_from(unio::mutable_buffer(memory), info));
+    }
+    if (kind != shut_kind::unconnected) return;
+    datagram_handle other = bound(endpoint::ipv4_loopback(0), {}, nullptr); // Linux goes on receiving
+    ASSERT_TRUE(other.send_to({.to = h.local_endpoint().value()}, unio::const_buffer("a", 1)));
+    EXPECT_EQ(text_of(h.receive_from(unio::mutable_buffer(memory), info, 10s).value()), "a");
+    EXPECT_EQ(h.receive_from(unio::mutable_buffer(memory), info, 10s).value().bytes(), 0U);
+  });
+}
+
+// `waited_before`: the driver has been told of the end when a receive begins.
+void expect_ends_that_wait(unio::io_multiplexer& m, bool waited_before) {
+  for_each_to_shut(m, [&](datagram_handle h, shut_kind, bool by_foreign_code) {
+    h.set_multiplexer(&m);
+    char memory[8];
+    datagram_info info;
+    std::array<unio::received_datagram, 1> in{};
+    tally one, batch;
+    if (waited_before) {
+      EXPECT_EQ(h.receive_from(unio::mutable_buffer(memory), info, 2ms).error(), unio::condition::timed_out);
+      shut(h, by_foreign_code);
+      submit_all(m);
+    }
+    auto first = unio::connect(unio::async_receive_from(h, unio::mutable_buffer(memory), info), tell{&one});
+    auto second = unio::connect(unio::async_receive_batch(h, in), tell{&batch});
+    first.start();
+    second.start();
+    submit_all(m);
+    if (!waited_before) shut(h, by_foreign_code);
+    ASSERT_TRUE(drive(m, [&] { return one.ended() && batch.ended(); }));
+    EXPECT_FALSE(one.error);
+    EXPECT_EQ(one.bytes, 0U);
+    EXPECT_FALSE(batch.error);
+  });
+}
+DRIVER_TEST(kernel_datagram, ends_receives_that_wait_when_its_own_side_is_shut_down) {
+  expect_ends_that_wait(m, false);
+}
+DRIVER_TEST(kernel_datagram, ends_receives_that_begin_after_the_driver_was_told_of_it) {
+  expect_ends_that_wait(m, true);
+}
+
+ISOLATED_TEST(kernel_datagram, ends_a_blocking_receive_when_another_thread_shuts_its_side) {
+  datagram_handle h = made_to_shut(shut_kind::connected, nullptr);
+  std::jthread other([&] {
+    std::this_thread::sleep_for(5ms);
+    ::shutdown(h.native_handle(), SHUT_RD);
+  });
+  char memory[8];
+  datagram_info info;
+  EXPECT_EQ(h.receive_from(unio::mutable_buffer(memory), info, long_time).value().bytes(), 0U);
+}
+
+// A hang-up ends each wait at once, and is no report.
+DRIVER_TEST(kernel_datagram, a_wait_for_errors_of_one_that_was_shut_down_does_not_spin) {
+  for (unio::io_multiplexer* const own : {static_cast<unio::io_multiplexer*>(nullptr), &m}) {
+    datagram_handle h = made_to_shut(shut_kind::connected, own);
+    ASSERT_TRUE(h.shutdown(datagram_handle::side::both));
+    failing_calls calls;
+    EXPECT_EQ(h.receive_error(200ms).error(), unio::condition::timed_out);
+    EXPECT_LT(calls.count_all(), 2000);
+  }
+}
+
 // ---- segments --------------------------------------------------------------------------------------------
 
 std::vector<std::size_t> cut(std::size_t bytes, std::size_t segment) {

@@ -173,6 +173,7 @@ class epoll_backend final : public backend {
       ++e.statistics.late_completions;
       return;
     }
+    if ((event.events & EPOLLRDHUP) != 0) sys::note_waited(fd, sys::shut_down_bit, true);
     bool const ended = (event.events & (EPOLLHUP | EPOLLERR)) != 0;
     if (ended || (event.events & (EPOLLRDHUP | EPOLLPRI)) != 0) {
       d->reading.set_ready_to_the_end();

@@ -134,6 +134,7 @@ void ring_client<Kernel>::completed(engine& e, io_operation& op, int res, unsign
     return;
   }
   if (res < 0 && res != -EINVAL) return e.process(op, res, 0);
+  if (res > 0 && (res & POLLRDHUP) != 0) sys::note_waited(op.fd(), sys::shut_down_bit, true);
   bool const is_ready = res > 0 && (static_cast<unsigned>(res) & ring_poll_events(op.links.is.wants)) != 0;
   if (e.perform_now(op)) return;
   if (is_to_end(op)) return e.process(op, -ECANCELED, 0);
