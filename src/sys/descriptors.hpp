@@ -107,6 +107,8 @@ inline constexpr std::uint32_t queues_errors_bit = 1U << 27;
 inline constexpr std::uint32_t traffic_class_bit = 1U << 24;
 /// That poll(2) was heard to say of a socket, whichever it is, that nothing more comes in (POLLRDHUP).
 inline constexpr std::uint32_t shut_down_bit = 1U << 23;
+/// Whether a ring of a foreign_reactor may watch the number. Noted and cleared with the watch.
+inline constexpr std::uint32_t watched_bit = 1U << 22;
 
 /// `copy` is a duplicate of `original`.
 inline void note_duplicate(int copy, int original) noexcept {

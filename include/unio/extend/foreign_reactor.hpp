@@ -81,7 +81,7 @@ class foreign_watch {
   std::uint8_t kind_ = 0;                 // what is known of the descriptor
   std::atomic<std::uint8_t> unready_{0};  // what it was not ready for, and has not reported since
   std::atomic<std::uint8_t> doubts_{0};   // of what a ring may report an edge that is gone
-  std::atomic<std::uint32_t> changes_{0}; // how often it has reported
+  std::atomic<std::uint32_t> changes_{0}; // how often it has reported; on a ring: which socket it is of, or 0
 };
 
 /// What a transfer does, as the kernel gets it: the layout and the values are those of io_uring_sqe, in
@@ -198,8 +198,8 @@ class UNIO_API foreign_reactor {
   ///
   /// Effects       `fd` is watched for `interest` until the watch is removed
   /// Returns       no error, or why it is not watched
-  /// Errors        EBADF: `fd` is no descriptor; ENOMEM, ENOSPC, and, where another watch has the number,
-  ///               EEXIST of epoll_ctl(2); then the watch is not added
+  /// Errors        EBADF: `fd` is no descriptor; ENOMEM, ENOSPC of epoll_ctl(2); EEXIST: another watch has the
+  ///               number (on a ring: of a socket); then the watch is not added
   /// Preconditions the watch is not added; nothing else of the loop watches `fd` with this reactor
   /// Concurrency   any thread
   /// Cost          one system call; one more wakes a thread that waits on a ring

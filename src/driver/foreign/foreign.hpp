@@ -63,6 +63,7 @@ struct foreign_access {
   static bool& expects(foreign_watch& w) noexcept { return w.expects_; }
   static std::atomic<std::uint8_t>& unready(foreign_watch& w) noexcept { return w.unready_; }
   static std::atomic<std::uint32_t>& changes(foreign_watch& w) noexcept { return w.changes_; }
+  static std::atomic<std::uint32_t>& socket(foreign_watch& w) noexcept { return w.changes_; }
 };
 
 inline void set_place(foreign_transfer& t, transfer_place p) noexcept {

@@ -69,6 +69,10 @@ int foreign_reactor::state::add(foreign_watch& w, unsigned interest) noexcept {
   int r = driver->add(w);
   // Left over: the number was removed, or duplicated, closed and given back, without a word.
   if (r == -EEXIST && !is_watched(foreign_access::fd(w))) r = driver->arm(w, 0, 0);
+  if (r == 0 && driver->is_ring() && is_taken(w)) {
+    (void)driver->remove(w, foreign_tag::make(w), true);
+    r = -EEXIST;
+  }
   if (r < 0) return r;
   foreign_access::can_wait(w) = r != foreign_driver::never_waits;
   foreign_access::previous(w) = nullptr;
@@ -82,6 +86,21 @@ int foreign_reactor::state::add(foreign_watch& w, unsigned interest) noexcept {
 bool foreign_reactor::state::is_watched(int fd) const noexcept {
   for (foreign_watch* w = first; w != nullptr; w = foreign_access::next(*w))
     if (foreign_access::fd(*w) == fd && w->can_wait()) return true;
+  return false;
+}
+
+// A ring takes a number as often as it is given. The socket is asked, because the number may have been closed
+// without a word, and be another one's. The list is looked through only where the number was added last.
+bool foreign_reactor::state::is_taken(foreign_watch& w) noexcept {
+  int const fd = foreign_access::fd(w);
+  bool const may_be = sys::last_waited(fd, sys::watched_bit);
+  sys::note_waited(fd, sys::watched_bit, true);
+  std::uint32_t const socket = foreign_access::socket(w).load(std::memory_order_relaxed);
+  if (!may_be || socket == 0) return false;
+  for (foreign_watch* other = first; other != nullptr; other = foreign_access::next(*other))
+    if (foreign_access::fd(*other) == fd &&
+        foreign_access::socket(*other).load(std::memory_order_relaxed) == socket)
+      return true;
   return false;
 }
 
@@ -121,6 +140,7 @@ bool foreign_reactor::state::remove(foreign_watch& w, bool closes) noexcept {
   if (!foreign_access::is_added(w).load(std::memory_order_relaxed)) return true;
   std::uint64_t const tag = foreign_tag::make(w);
   forget(w);
+  if (driver->is_ring()) sys::note_waited(foreign_access::fd(w), sys::watched_bit, false);
   // A child that has not said that it goes on does nothing to what it shares with its parent.
   if (in_child()) return true;
   return driver->remove(w, tag, closes);

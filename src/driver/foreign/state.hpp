@@ -83,6 +83,7 @@ struct foreign_reactor::state {
   void go_on_with(std::unique_ptr<foreign_driver> next) noexcept;
   int add(foreign_watch& w, unsigned interest) noexcept;
   [[nodiscard]] bool is_watched(int fd) const noexcept;
+  [[nodiscard]] bool is_taken(foreign_watch& w) noexcept;
   /// Of a watch that carries transfers; it may have been added.
   int add_carrying(foreign_watch& w) noexcept;
   /// False: see foreign_driver::remove().

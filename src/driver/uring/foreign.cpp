@@ -63,6 +63,9 @@ class foreign_uring final : public foreign_driver {
   int add(foreign_watch& w) noexcept override {
     struct stat s{};
     if (std::int64_t const r = sys::fstat(foreign_access::fd(w), &s); r < 0) return static_cast<int>(r);
+    // Of other files their numbers say less: all eventfds have the same, and both ends of a pipe.
+    auto const socket = S_ISSOCK(s.st_mode) ? static_cast<std::uint32_t>(s.st_ino) : 0;
+    foreign_access::socket(w).store(socket, std::memory_order_relaxed);
     if (S_ISREG(s.st_mode)) return never_waits;
     if (!S_ISSOCK(s.st_mode) && !S_ISFIFO(s.st_mode) && !reports_readiness(foreign_access::fd(w)))
       return never_waits;
