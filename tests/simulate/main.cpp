@@ -1,8 +1,22 @@
 #include "programs.hpp"
 
+#include <unistd.h>
+
+#include <cstring>
 #include <string_view>
 
 int main(int argc, char** argv) {
+  if (argc > 1 && *argv[1] == '-') { // its port, of a server and a client
+    bool serves = false;
+    char const* port = "";
+    for (int c; (c = ::getopt(argc, argv, "sp:")) != -1;) {
+      if (c == 'p') port = optarg;
+      serves = serves || c == 's';
+    }
+    programs::must(optind == argc - 1, argv[optind]);
+    programs::must(std::strcmp(port, argv[optind]) == 0, "optarg");
+    return serves ? programs::serve() : programs::ask("");
+  }
   std::string_view const name = argc > 1 ? argv[1] : "";
   char const* const argument = argc > 2 ? argv[2] : "";
   if (name == "poll") return programs::echo_by_poll();

@@ -1,11 +1,16 @@
 #include "programs.hpp"
 
+#include "libraries/shared_object.hpp"
+
+#include <aio.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <poll.h>
+#include <pwd.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -402,6 +407,13 @@ namespace {
 thread_local int of_this_thread = 7;
 int of_all = 0;
 
+// A descriptor that was made before main(), where a program may also end.
+int early() {
+  if (::getenv("UNIO_TEST_ENDS_EARLY") != nullptr) std::exit(0);
+  return ::eventfd(1, 0);
+}
+int const of_constructor = early();
+
 struct said_at_the_end {
   ~said_at_the_end() { std::cout << "end of " << of_all << std::endl; }
 };
@@ -429,6 +441,8 @@ int logs(char const* directory) {
 int serve() {
   int const l = listener(7005, 0);
   of_all = 100;
+  of_library.value = 100;
+  must(of_library.answer() == 42 && value_in_library() == 100, "a library has the program's object");
   for (;;) {
     int const one = ::accept(l, nullptr, nullptr);
     must(one >= 0, "accept");
@@ -444,6 +458,11 @@ int serve() {
 int ask(char const* what) {
   static said_at_the_end const at_the_end;
   must(of_all == 0 && of_this_thread == 7, "objects are the program's own");
+  must(of_library.answer() == 42 && of_library.value == 7 && value_in_library() == 7, "and its libraries'");
+  epoll_event e{};
+  int const epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  must(::epoll_ctl(epoll, EPOLL_CTL_ADD, of_constructor, &e) == 0 && ::close(epoll) == 0,
+       "an early descriptor");
   of_this_thread = 8;
   int const fd = connected(7005, 0);
   send_all(fd, "hello");

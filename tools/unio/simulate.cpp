@@ -144,10 +144,26 @@ constexpr char const* library_name = "libunio_simulate.so";
 constexpr char const* stage_name = "unio_stage"; // beside it
 constexpr std::string_view between = "::";
 
+std::string quoted(std::string const& word) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  if (!word.empty() && word.find_first_not_of(plain) == word.npos) return word;
+  std::string text = "'";
+  for (char const c : word) {
+    if (c == '\'') {
+      text += "'\\''";
+    } else {
+      text += c;
+    }
+  }
+  return text + "'";
+}
+
 // A program with its arguments, and where it is.
 struct program {
   std::vector<std::string> words;
   std::string path;
+  std::string libraries; // lines "name=path"
 };
 
 std::vector<program> programs_of(std::vector<std::string> const& command) {
@@ -193,6 +209,22 @@ int find(program& p) {
     if (here == EACCES && !name.empty()) why = EACCES;
   }
   return why;
+}
+
+// What the program is linked with, as the dynamic linker finds it, which runs nothing of it here.
+std::string libraries_of(std::string const& path) {
+  std::string const command = "/lib64/ld-linux-x86-64.so.2 --list " + quoted(path) + " 2>/dev/null";
+  std::FILE* const list = ::popen(command.c_str(), "re");
+  std::string lines;
+  char text[2 * PATH_MAX];
+  while (list != nullptr && std::fgets(text, sizeof text, list) != nullptr) { // "\tNAME => PATH (ADDRESS)"
+    std::string_view const line(text);
+    std::size_t const arrow = line.find(" => "), end = line.rfind(" (0x");
+    if (arrow != line.npos && end != line.npos && end > arrow)
+      lines += fmt::format("{}={}\n", line.substr(1, arrow - 1), line.substr(arrow + 4, end - arrow - 4));
+  }
+  if (list != nullptr) (void)::pclose(list);
+  return lines;
 }
 
 // Beside the command in a build, in the library directory once installed. Empty: it is in neither.
@@ -297,15 +329,21 @@ void runner::execute(std::string const& setting, int output, int report) const n
   bool const are_several = programs_.size() > 1;
   if (are_several) {
     arguments.push_back(stage.c_str());
-    // Libraries of programs that are loaded late may want storage that is set aside at the start.
-    std::string tunables = "glibc.rtld.optional_static_tls=131072";
-    if (char const* const others = std::getenv("GLIBC_TUNABLES"); others != nullptr && *others != '\0')
-      tunables = std::string(others) + ":" + tunables;
-    (void)::setenv("GLIBC_TUNABLES", tunables.c_str(), 1);
+    // Libraries of programs that are loaded late may want storage that is set aside at the start. And they are
+    // copies, which are named by their descriptors (src/testing/preload/stage.cpp).
+    for (auto const& [name, value] : {std::pair("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=131072"),
+                                      {"LD_LIBRARY_PATH", "/proc/self/fd"}}) {
+      char const* const others = std::getenv(name);
+      bool const is_alone = others == nullptr || *others == '\0';
+      (void)::setenv(name, is_alone ? value : (std::string(others) + ":" + value).c_str(), 1);
+    }
   }
   for (program const& p : programs_) {
     if (&p != &programs_.front()) arguments.push_back(between.data());
-    if (are_several) arguments.push_back(p.path.c_str());
+    if (are_several) {
+      arguments.push_back(p.path.c_str());
+      arguments.push_back(p.libraries.c_str());
+    }
     for (std::string const& word : p.words) arguments.push_back(word.c_str());
   }
   arguments.push_back(nullptr);
@@ -475,21 +513,6 @@ std::string wrong_decisions(std::string const& list) {
 
 // ── reports ────────────────────────────────────────────────────────────────────────────────────────────────
 
-std::string quoted(std::string const& word) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
-  if (!word.empty() && word.find_first_not_of(plain) == word.npos) return word;
-  std::string text = "'";
-  for (char const c : word) {
-    if (c == '\'') {
-      text += "'\\''";
-    } else {
-      text += c;
-    }
-  }
-  return text + "'";
-}
-
 std::string again(options const& o, std::uint64_t seed, std::string const& keep) {
   std::string line = fmt::format("unio simulate --seeds 1 --from {}", seed);
   if (o.faults) line += " --faults " + quoted(*o.faults);
@@ -619,6 +642,8 @@ int run(options const& o) {
                            library_name));
   for (program& p : programs)
     if (int const why = find(p); why != 0) return not_executed(p.words.front(), why);
+  if (programs.size() > 1)
+    for (program& p : programs) p.libraries = libraries_of(p.path);
   auto const begin = std::chrono::steady_clock::now();
   runner r(o, library, programs);
   std::uint64_t failures = 0, hash = 0xcbf29ce484222325, steps = 0;

@@ -16,6 +16,7 @@ namespace unio::inline v0_1::testing::libc {
 
 constinit thread_local calling current_call;
 constinit thread_local int depth = 0;
+constinit bool are_several = false;
 constinit refused_here end_refused = nullptr;
 
 namespace {

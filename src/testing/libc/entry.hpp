@@ -104,6 +104,8 @@ struct calling {
 };
 extern constinit thread_local calling current_call;
 extern constinit thread_local int depth;
+/// Programs, in this process.
+extern constinit bool are_several;
 
 /// While one exists the calls of this thread's functions are those of `from`.
 class calls_for {

@@ -169,7 +169,7 @@ void scheduler::point(at where) noexcept {
   if (strategy_.slow && random.one_in(256)) (void)move_time(now + slow_by_at_most);
   bool const is_starving = ++in_a_row_ > points_without_a_switch;
   if (is_starving) me->priority = --below_all_, in_a_row_ = 0;
-  pass_baton(is_starving ? another() : *choose(false));
+  if (me->stays <= 0) pass_baton(is_starving ? another() : *choose(false));
 }
 
 void scheduler::yield() noexcept {

@@ -94,6 +94,7 @@ struct thread {
   std::int64_t priority = 0;
   unsigned yields = 0;
   unsigned rounds = 0; ///< of destructors of its keys
+  int stays = 0;       ///< > 0: it goes on at points: others would wait in the kernel for what it has locked
   int program = -1;    ///< of several: a thread's are its maker's
   pthread_t handle{};
   void* (*run)(void*) = nullptr;
