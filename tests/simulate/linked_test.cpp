@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -671,6 +672,15 @@ constexpr same_answer same[] = {
          iovec v{.iov_base = room, .iov_len = 8};
          (void)::write(w, "abc", 3);
          return both({or_errno(::preadv2(r, &v, 1, 0, 0)), or_errno(::preadv2(r, &v, 1, -1, 0))});
+       });
+     }},
+    {"posix_fadvise of a pipe",
+     [] { return of_pipe([](int r, int) { return long{::posix_fadvise(r, 0, 0, POSIX_FADV_NORMAL)}; }); }},
+    {"sendfile from a pipe",
+     [] {
+       return of_pipe([](int r, int w) {
+         (void)::write(w, "abc", 3);
+         return of_pair([r](int a, int) { return or_errno(::sendfile(a, r, nullptr, 3)); });
        });
      }},
     {"a timer of a clock that there is not", [] { return or_errno(::timerfd_create(77, 0)); }},

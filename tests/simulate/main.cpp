@@ -24,8 +24,12 @@ int main(int argc, char** argv) {
   if (name == "epoll") return programs::echo_by_epoll();
   if (name == "timers") return programs::timers();
   if (name == "threads") return programs::threads();
+  if (name == "threads_of_c11") return programs::threads_of_c11();
+  if (name == "streams") return programs::streams();
   if (name == "lost_wakeup") return programs::lost_wakeup();
   if (name == "short_read") return programs::short_read();
+  if (name == "late_short_read") return programs::late_short_read();
+  if (name == "fails_once") return programs::fails_once(argument);
   if (name == "eintr") return programs::unhandled_eintr();
   if (name == "datagrams") return programs::datagrams();
   if (name == "files") return programs::files(argument);

@@ -14,13 +14,17 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <threads.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 #include <chrono>
 #include <climits>
@@ -184,6 +188,25 @@ int short_read() {
   return 0;
 }
 
+// Planted: the last of many messages is taken for whole.
+int late_short_read() {
+  int fds[2];
+  must(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0, "socketpair");
+  char message[100] = {};
+  for (int i = 0; i != 60'000; ++i) {
+    send_all(fds[0], {message, sizeof message});
+    must(read_all(fds[1], sizeof message).size() == sizeof message, "all of it");
+  }
+  send_all(fds[0], {message, sizeof message});
+  must(::recv(fds[1], message, sizeof message, 0) == sizeof message, "the last one is whole");
+  return 0;
+}
+
+// What is not simulated decides.
+int fails_once(char const* file) {
+  return ::open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) >= 0 ? 1 : 0;
+}
+
 // Planted: fails where a call was interrupted.
 int unhandled_eintr() {
   int fds[2];
@@ -241,6 +264,9 @@ int files(char const* directory) {
   must(::fstat(fd, &s) == 0 && s.st_size == 8 && S_ISREG(s.st_mode), "fstat");
   struct statx x{};
   must(::statx(AT_FDCWD, (base + "/made").c_str(), 0, STATX_SIZE, &x) == 0 && x.stx_size == 8, "statx");
+  must(::preadv(fd, nullptr, -1, 0) == -1 && errno == EINVAL && ::pwritev(fd, nullptr, -1, 0) == -1,
+       "preadv");
+  must(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0, "posix_fadvise");
   must(::lseek(fd, 5, SEEK_SET) == 5 && read_all(fd, 2) == "42", "lseek");
   must(::rename((base + "/made").c_str(), (base + "/renamed").c_str()) == 0, "rename");
   must(::access((base + "/made").c_str(), F_OK) != 0 && ::access((base + "/renamed").c_str(), R_OK) == 0,
@@ -373,6 +399,62 @@ int locks() {
   return ::pthread_join(other, nullptr);
 }
 
+// What C11 has for threads, each with a wait for another one.
+int threads_of_c11() {
+  static mtx_t m;
+  static cnd_t c;
+  static once_flag once = ONCE_FLAG_INIT;
+  static int turn = 0, times = 0;
+  must(::mtx_init(&m, mtx_timed) == thrd_success && ::cnd_init(&c) == thrd_success, "init");
+  auto const play = [](void* number) {
+    int const mine = *static_cast<int*>(number);
+    ::call_once(&once, [] {
+      ::thrd_yield();
+      ++times;
+    });
+    for (int round = 0; round != 5; ++round) {
+      must(times == 1 && ::mtx_lock(&m) == thrd_success, "mtx_lock");
+      while (turn != mine) must(::cnd_wait(&c, &m) == thrd_success, "cnd_wait");
+      ::usleep(10); // others wait for the lock
+      turn = (turn + 1) % 3;
+      must(::cnd_broadcast(&c) == thrd_success && ::mtx_unlock(&m) == thrd_success, "mtx_unlock");
+    }
+    ::thrd_exit(mine + 10);
+    return 0;
+  };
+  thrd_t all[3];
+  int numbers[3] = {0, 1, 2};
+  for (int i = 0; i != 3; ++i) must(::thrd_create(&all[i], play, &numbers[i]) == thrd_success, "thrd_create");
+  for (int i = 0; i != 3; ++i) {
+    int value = 0;
+    must(::thrd_join(all[i], &value) == thrd_success && value == i + 10, "thrd_join");
+  }
+  timespec until{};
+  (void)::timespec_get(&until, TIME_UTC);
+  timespec const moment{.tv_sec = 0, .tv_nsec = 1};
+  must(::mtx_lock(&m) == thrd_success && ::mtx_trylock(&m) == thrd_busy &&
+           ::mtx_timedlock(&m, &until) == thrd_timedout && ::cnd_timedwait(&c, &m, &until) == thrd_timedout &&
+           ::thrd_sleep(&moment, nullptr) == 0,
+       "what cannot be had");
+  return ::mtx_unlock(&m);
+}
+
+// Threads that lock a stream for more than one call, and one that does not.
+int streams() {
+  std::vector<std::thread> all;
+  for (int i = 0; i != 3; ++i)
+    all.emplace_back([i] {
+      for (int k = 0; k != 10; ++k) {
+        if (i != 0) ::flockfile(stdout);
+        std::printf("thread %d at ", i);
+        std::printf("%lld\n", static_cast<long long>(::time(nullptr)));
+        if (i != 0) ::funlockfile(stdout);
+      }
+    });
+  for (std::thread& t : all) t.join();
+  return 0;
+}
+
 // The thread of main() ends, and the process with the last one.
 int ends_early() {
   static pthread_t const first = ::pthread_self();
@@ -384,6 +466,11 @@ int ends_early() {
 }
 
 int names() {
+  must(::alarm(0) == 0, "no alarm");
+  must(::getpwuid(0) != nullptr, "getpwuid"); // the C library would ask a daemon
+  timespec seconds{};
+  must(::clock_gettime(CLOCK_TAI, &seconds) == 0 && seconds.tv_sec < 1'600'000'000,
+       "each clock is simulated");
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -510,15 +597,57 @@ int refused(char const* what, char const* file) {
   if (which == "truncate") return ::truncate(file, 0);
   if (which == "chmod") return ::chmod(file, 0);
   if (which == "flock") return ::flock(::open(file, O_RDWR | O_CLOEXEC), LOCK_EX);
+  if (which == "a second flock") {
+    int const first = ::open("/", O_RDONLY | O_CLOEXEC), second = ::open("/", O_RDONLY | O_CLOEXEC);
+    must(::flock(first, LOCK_SH) == 0, "flock");
+    return ::flock(second, LOCK_EX);
+  }
+  if (which == "aio_read") {
+    aiocb a{};
+    a.aio_fildes = ::open(file, O_RDONLY | O_CLOEXEC);
+    return ::aio_read(&a);
+  }
+  if (which == "wordexp") {
+    wordexp_t found{};
+    return ::wordexp("$(echo a)", &found, 0);
+  }
   if (which == "scandir") {
     dirent** all = nullptr;
     return ::scandir(file, &all, nullptr, nullptr);
   }
   if (which == "cancel") return ::pthread_cancel(::pthread_self());
-  if (which == "thrd_create") {
-    thrd_t t{};
-    return ::thrd_create(&t, [](void*) { return 0; }, nullptr);
+  if (which == "pthread_kill") {
+    std::thread other([] { ::sleep(1); });
+    return ::pthread_kill(other.native_handle(), SIGUSR1);
   }
+  if (which == "sigqueue") return ::sigqueue(::getpid(), SIGUSR1, {});
+  if (which == "signalfd") { // by a program that has all signals for its own
+    sigset_t all;
+    (void)::sigfillset(&all);
+    (void)::signal(SIGSYS, SIG_IGN);
+    (void)::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    return ::signalfd(-1, &all, 0);
+  }
+  if (which == "stdout") {
+    int fds[2];
+    must(::pipe(fds) == 0, "pipe");
+    return ::dup2(fds[1], STDOUT_FILENO);
+  }
+  if (which == "fifo") {
+    must(::mkfifo(file, 0600) == 0, "mkfifo");
+    return ::open(file, O_RDONLY | O_CLOEXEC);
+  }
+  if (which == "locks") {
+    struct flock l{};
+    l.l_type = F_WRLCK;
+    return ::fcntl(::open(file, O_RDWR | O_CLOEXEC), F_SETLK, &l);
+  }
+  if (which == "chdir") {
+    std::string const made = std::string(file) + "/made";
+    must(::mkdir(made.c_str(), 0700) == 0, "mkdir");
+    return ::chdir(made.c_str());
+  }
+  if (which == "setxattr") return ::setxattr(file, "user.name", "x", 1, 0);
   if (which == "zerocopy" || which == "discard") {
     int fds[2];
     must(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0, "socketpair");

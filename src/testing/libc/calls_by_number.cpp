@@ -36,12 +36,29 @@ namespace {
 
 // Of this process and its memory alone.
 bool is_harmless(long number) noexcept {
-  constexpr long all[] = {SYS_gettid,       SYS_getpid,     SYS_getppid,        SYS_getuid,
-                          SYS_geteuid,      SYS_getgid,     SYS_getegid,        SYS_tgkill,
-                          SYS_sched_yield,  SYS_membarrier, SYS_getcpu,         SYS_sched_getaffinity,
-                          SYS_prctl,        SYS_madvise,    SYS_mprotect,       SYS_mmap,
-                          SYS_munmap,       SYS_mlock,      SYS_rt_sigprocmask, SYS_get_mempolicy,
-                          SYS_memfd_create, SYS_exit_group, SYS_uname,          SYS_sysinfo};
+  constexpr long all[] = {SYS_gettid,
+                          SYS_getpid,
+                          SYS_getppid,
+                          SYS_getuid,
+                          SYS_geteuid,
+                          SYS_getgid,
+                          SYS_getegid,
+                          SYS_sched_yield,
+                          SYS_membarrier,
+                          SYS_getcpu,
+                          SYS_sched_getaffinity,
+                          SYS_prctl,
+                          SYS_madvise,
+                          SYS_mprotect,
+                          SYS_mmap,
+                          SYS_munmap,
+                          SYS_mlock,
+                          SYS_rt_sigprocmask,
+                          SYS_get_mempolicy,
+                          SYS_memfd_create,
+                          SYS_exit_group,
+                          SYS_uname,
+                          SYS_sysinfo};
   for (long const n : all)
     if (n == number) return true;
   return false;
@@ -216,7 +233,9 @@ UNIO_IN_PLACE(long, syscall, (long number, ...)) {
   {
     entry const e("syscall(2)", UNIO_CALLER);
     simulates = e.simulates();
-    if (!simulates || is_harmless(number)) return answer(raw(number, a[0], a[1], a[2], a[3], a[4], a[5]));
+    bool const is_to_itself = number == SYS_tgkill && (a[1] == raw(SYS_gettid) || a[2] == 0);
+    if (!simulates || is_harmless(number) || is_to_itself)
+      return answer(raw(number, a[0], a[1], a[2], a[3], a[4], a[5]));
   }
   calls_for const caller(UNIO_CALLER);
   std::int64_t r = 0;

@@ -38,14 +38,24 @@ std::string normal(std::string_view path) {
   return whole.empty() ? "/" : whole;
 }
 
+constexpr char const* opening_pipe = "opening a pipe that has a name";
+
 std::int64_t open_file_at(std::string const& path, int flags, unsigned mode) noexcept {
   std::int64_t const r = sys::openat(AT_FDCWD, path.c_str(), flags, mode);
   return add_descriptor(r, (flags & O_CLOEXEC) != 0, (flags & O_NONBLOCK) != 0);
 }
 
+// Whether opening the system's file would wait for another one to open it.
+bool is_waiting_pipe(int dir, char const* path, int flags) noexcept {
+  struct stat s{};
+  return (flags & (O_NONBLOCK | O_PATH)) == 0 && (flags & O_ACCMODE) != O_RDWR &&
+         raw(SYS_newfstatat, dir, path, &s, 0) == 0 && S_ISFIFO(s.st_mode);
+}
+
 std::int64_t open_any(int dir, char const* path, int flags, unsigned mode) noexcept {
   if (std::string const ours = simulated_path(dir, path); !ours.empty())
     return open_file_at(ours, flags, mode);
+  if (is_waiting_pipe(dir, path, flags)) return refuse(opening_pipe);
   return raw(SYS_openat, dir, path, flags, mode);
 }
 
@@ -305,6 +315,17 @@ UNIO_ALSO(int, stat64, (char const* path, struct stat* s), stat, (path, s))
 UNIO_ALSO(int, lstat64, (char const* path, struct stat* s), lstat, (path, s))
 UNIO_ALSO(int, fstatat64, (int dir, char const* path, struct stat* s, int flags), fstatat,
           (dir, path, s, flags))
+// Their names in programs that were linked with a C library before 2.33.
+UNIO_ALSO(int, __fxstat, (int, int fd, struct stat* s), fstat, (fd, s))
+UNIO_ALSO(int, __xstat, (int, char const* path, struct stat* s), stat, (path, s))
+UNIO_ALSO(int, __lxstat, (int, char const* path, struct stat* s), lstat, (path, s))
+UNIO_ALSO(int, __fxstatat, (int, int dir, char const* path, struct stat* s, int flags), fstatat,
+          (dir, path, s, flags))
+UNIO_ALSO(int, __fxstat64, (int, int fd, struct stat* s), fstat, (fd, s))
+UNIO_ALSO(int, __xstat64, (int, char const* path, struct stat* s), stat, (path, s))
+UNIO_ALSO(int, __lxstat64, (int, char const* path, struct stat* s), lstat, (path, s))
+UNIO_ALSO(int, __fxstatat64, (int, int dir, char const* path, struct stat* s, int flags), fstatat,
+          (dir, path, s, flags))
 
 UNIO_IN_PLACE(int, faccessat, (int dir, char const* path, int mode, int flags)) {
   entry const e("faccessat(2)", UNIO_CALLER);
@@ -312,6 +333,28 @@ UNIO_IN_PLACE(int, faccessat, (int dir, char const* path, int mode, int flags)) 
   return answer<int>(access_any(dir, path, mode, flags));
 }
 UNIO_ALSO(int, access, (char const* path, int mode), faccessat, (AT_FDCWD, path, mode, 0))
+UNIO_ALSO(int, eaccess, (char const* path, int mode), faccessat, (AT_FDCWD, path, mode, AT_EACCESS))
+UNIO_ALSO(int, euidaccess, (char const* path, int mode), faccessat, (AT_FDCWD, path, mode, AT_EACCESS))
+
+UNIO_IN_PLACE(ssize_t, readlinkat, (int dir, char const* path, char* out, std::size_t n)) {
+  entry const e("readlinkat(2)", UNIO_CALLER);
+  std::string const ours = e.simulates() ? simulated_path(dir, path) : std::string();
+  return answer(ours.empty() ? raw(SYS_readlinkat, dir, path, out, n)
+                             : sys::readlinkat(AT_FDCWD, ours.c_str(), out, n));
+}
+UNIO_ALSO(ssize_t, readlink, (char const* path, char* out, std::size_t n), readlinkat,
+          (AT_FDCWD, path, out, n))
+UNIO_ALSO(ssize_t, __readlink_chk, (char const* path, char* out, std::size_t n, std::size_t), readlink,
+          (path, out, n))
+
+// The working directory is the system's.
+UNIO_IN_PLACE(int, chdir, (char const* path)) {
+  entry const e("chdir(2)", UNIO_CALLER);
+  std::string const ours = e.simulates() ? simulated_path(AT_FDCWD, path) : std::string();
+  std::int64_t const r = raw(SYS_chdir, path);
+  if (r < 0 && !ours.empty()) return answer<int>(refuse("chdir(2) to a directory that the system has not"));
+  return answer<int>(r);
+}
 
 UNIO_IN_PLACE(int, unlinkat, (int dir, char const* path, int flags)) {
   entry const e("unlinkat(2)", UNIO_CALLER);
@@ -371,6 +414,14 @@ UNIO_IN_PLACE(int, fdatasync, (int fd)) {
   return answer<int>(f->in_world < 0 ? -EINVAL : sys::fdatasync(f->in_world));
 }
 
+UNIO_IN_PLACE(int, posix_fadvise, (int fd, off_t at, off_t n, int advice)) { // which returns its error
+  entry const e("posix_fadvise(2)", UNIO_CALLER);
+  file_pointer const f = e.file(fd);
+  if (f == nullptr) return static_cast<int>(-raw(SYS_fadvise64, fd, at, n, advice));
+  return f->in_world < 0 || sys::lseek(f->in_world, 0, SEEK_CUR) < 0 ? ESPIPE : 0;
+}
+UNIO_ALSO(int, posix_fadvise64, (int fd, off_t at, off_t n, int advice), posix_fadvise, (fd, at, n, advice))
+
 UNIO_IN_PLACE(int, fchmod, (int fd, mode_t mode)) {
   entry const e("fchmod(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
@@ -390,6 +441,7 @@ UNIO_IN_PLACE(char*, realpath, (char const* path, char* out)) {
   return out != nullptr ? std::strcpy(out, ours.c_str()) : ::strdup(ours.c_str());
 }
 UNIO_ALSO(char*, __realpath_chk, (char const* path, char* out, std::size_t), realpath, (path, out))
+UNIO_ALSO(char*, canonicalize_file_name, (char const* path), realpath, (path, nullptr))
 
 UNIO_IN_PLACE(void*, mmap, (void* at, std::size_t n, int protection, int flags, int fd, off_t offset)) {
   entry const e("mmap(2)", UNIO_CALLER);
@@ -404,8 +456,9 @@ UNIO_ALSO(void*, mmap64, (void* at, std::size_t n, int protection, int flags, in
 UNIO_IN_PLACE(std::FILE*, fopen, (char const* path, char const* mode)) {
   entry const e("fopen(3)", UNIO_CALLER);
   std::string const ours = e.simulates() ? simulated_path(AT_FDCWD, path) : std::string();
-  if (ours.empty()) return own<std::FILE*(char const*, char const*)>("fopen")(path, mode);
   int const flags = flags_of(mode);
+  if (ours.empty() && e.simulates() && is_waiting_pipe(AT_FDCWD, path, flags)) (void)refuse(opening_pipe);
+  if (ours.empty()) return own<std::FILE*(char const*, char const*)>("fopen")(path, mode);
   auto const fd = answer<int>(flags < 0 ? -EINVAL : open_file_at(ours, flags, 0666));
   return fd >= 0 ? make_stream(fd, mode) : nullptr;
 }

@@ -3,8 +3,10 @@
 
 #include "testing/libc/entry.hpp"
 
+#include <aio.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -63,6 +65,17 @@ UNIO_REFUSED_OF(int, -1, symlinkat, (char const* text, int dir, char const* path
                 (text, dir, path))
 UNIO_REFUSED_OF(int, -1, mkfifo, (char const* path, mode_t mode), (path), (path, mode))
 UNIO_REFUSED_OF(int, -1, mknod, (char const* path, mode_t mode, dev_t d), (path), (path, mode, d))
+UNIO_REFUSED_OF(int, -1, mkfifoat, (int dir, char const* path, mode_t mode), (dir, path), (dir, path, mode))
+UNIO_REFUSED_OF(int, -1, mknodat, (int dir, char const* path, mode_t mode, dev_t d), (dir, path),
+                (dir, path, mode, d))
+UNIO_REFUSED_OF(int, -1, setxattr,
+                (char const* path, char const* name, void const* v, std::size_t n, int flags), (path),
+                (path, name, v, n, flags))
+UNIO_REFUSED_OF(int, -1, lsetxattr,
+                (char const* path, char const* name, void const* v, std::size_t n, int flags), (path),
+                (path, name, v, n, flags))
+UNIO_REFUSED_OF(int, -1, removexattr, (char const* path, char const* name), (path), (path, name))
+UNIO_REFUSED_OF(int, -1, lremovexattr, (char const* path, char const* name), (path), (path, name))
 UNIO_REFUSED_OF(int, -1, mkstemp, (char* path), (path), (path))
 UNIO_REFUSED_OF(int, -1, mkstemp64, (char* path), (path), (path))
 UNIO_REFUSED_OF(int, -1, mkostemp, (char* path, int flags), (path), (path, flags))
@@ -96,10 +109,18 @@ UNIO_REFUSED_OF(int, -1, fallocate, (int fd, int mode, off_t at, off_t n), (fd),
 UNIO_REFUSED_OF(int, -1, fallocate64, (int fd, int mode, off_t at, off_t n), (fd), (fd, mode, at, n))
 UNIO_REFUSED_OF(int, ENOSYS, posix_fallocate, (int fd, off_t at, off_t n), (fd), (fd, at, n))
 UNIO_REFUSED_OF(int, ENOSYS, posix_fallocate64, (int fd, off_t at, off_t n), (fd), (fd, at, n))
-UNIO_REFUSED_OF(int, -1, flock, (int fd, int how), (fd), (fd, how))
 UNIO_REFUSED_OF(int, -1, lockf, (int fd, int how, off_t n), (fd), (fd, how, n))
 UNIO_REFUSED_OF(int, -1, lockf64, (int fd, int how, off_t n), (fd), (fd, how, n))
 UNIO_REFUSED_OF(void*, nullptr, fdopendir, (int fd), (fd), (fd))
+UNIO_REFUSED_OF(int, -1, fchdir, (int fd), (fd), (fd))
+UNIO_REFUSED_OF(int, -1, fstatvfs, (int fd, void* s), (fd), (fd, s))
+UNIO_REFUSED_OF(int, -1, fstatvfs64, (int fd, void* s), (fd), (fd, s))
+UNIO_REFUSED_OF(int, -1, fstatfs, (int fd, void* s), (fd), (fd, s))
+UNIO_REFUSED_OF(int, -1, fstatfs64, (int fd, void* s), (fd), (fd, s))
+UNIO_REFUSED_OF(int, -1, syncfs, (int fd), (fd), (fd))
+UNIO_REFUSED_OF(ssize_t, -1, readahead, (int fd, off_t at, std::size_t n), (fd), (fd, at, n))
+UNIO_REFUSED_OF(int, -1, sync_file_range, (int fd, off_t at, off_t n, unsigned flags), (fd),
+                (fd, at, n, flags))
 
 // Not of files alone.
 UNIO_REFUSED_OF(ssize_t, -1, splice,
@@ -109,7 +130,22 @@ UNIO_REFUSED_OF(ssize_t, -1, tee, (int in, int out, std::size_t n, unsigned flag
                 (in, out, n, flags))
 UNIO_REFUSED_OF(ssize_t, -1, vmsplice, (int fd, void const* v, std::size_t n, unsigned flags), (fd),
                 (fd, v, n, flags))
+// The C library's own threads do it.
+UNIO_REFUSED_OF(int, -1, aio_read, (aiocb * a), (a->aio_fildes), (a))
+UNIO_REFUSED_OF(int, -1, aio_read64, (aiocb * a), (a->aio_fildes), (a))
+UNIO_REFUSED_OF(int, -1, aio_write, (aiocb * a), (a->aio_fildes), (a))
+UNIO_REFUSED_OF(int, -1, aio_write64, (aiocb * a), (a->aio_fildes), (a))
 #undef UNIO_REFUSED_OF
+
+// Of the system's files: a lock that cannot be had is another thread's, or program's, which has to wait for its turn.
+UNIO_IN_PLACE(int, flock, (int fd, int how)) {
+  entry const e("flock(2)", UNIO_CALLER);
+  if (!e.simulates()) return answer<int>(raw(SYS_flock, fd, how));
+  if (is_ours(fd)) return answer<int>(refuse("flock() of a simulated file"));
+  std::int64_t const r = raw(SYS_flock, fd, how | LOCK_NB);
+  bool const waits = r == -EWOULDBLOCK && (how & LOCK_NB) == 0;
+  return answer<int>(waits ? refuse("flock(2) that waits") : r);
+}
 
 // As in a kernel without it, of what is simulated: programs go on with read(2) and write(2).
 UNIO_IN_PLACE(ssize_t, copy_file_range,

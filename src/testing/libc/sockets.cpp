@@ -93,6 +93,8 @@ std::int64_t duplicate(int fd, int to, int flags) noexcept {
     drop_file(to);
     return raw(SYS_dup3, fd, to, flags);
   }
+  if (to >= 0 && to <= STDERR_FILENO) // the C library's streams write to it by themselves
+    return refuse("dup2(2) of a simulated descriptor to standard input, output or error");
   std::int64_t const r = raw(SYS_dup3, placeholder(), to, O_CLOEXEC);
   if (r < 0) return r;
   drop_file(to);
@@ -413,6 +415,8 @@ UNIO_IN_PLACE(int, fcntl, (int fd, int command, ...)) {
   va_end(list);
   entry const e("fcntl(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
+  if (are_several && e.simulates() && (command == F_SETLK || command == F_SETLKW || command == F_GETLK))
+    return answer<int>(refuse("fcntl(2) with a process's locks, in one of several programs,"));
   if (f == nullptr) return answer<int>(raw(SYS_fcntl, fd, command, argument));
   return answer<int>(control(*f, fd, command, argument));
 }

@@ -264,14 +264,16 @@ UNIO_IN_PLACE(ssize_t, preadv, (int fd, iovec const* v, int n, off_t at)) {
   entry const e("preadv(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer(raw(SYS_preadv, fd, v, n, at, 0L));
-  return answer(at < 0 ? -EINVAL : read_file(*f, fd, v, static_cast<std::size_t>(n), at));
+  return answer(at < 0 || n < 0 || n > IOV_MAX ? -EINVAL
+                                               : read_file(*f, fd, v, static_cast<std::size_t>(n), at));
 }
 UNIO_ALSO(ssize_t, preadv64, (int fd, iovec const* v, int n, off_t at), preadv, (fd, v, n, at))
 UNIO_IN_PLACE(ssize_t, pwritev, (int fd, iovec const* v, int n, off_t at)) {
   entry const e("pwritev(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer(raw(SYS_pwritev, fd, v, n, at, 0L));
-  return answer(at < 0 ? -EINVAL : write_file(*f, fd, v, static_cast<std::size_t>(n), at));
+  return answer(at < 0 || n < 0 || n > IOV_MAX ? -EINVAL
+                                               : write_file(*f, fd, v, static_cast<std::size_t>(n), at));
 }
 UNIO_ALSO(ssize_t, pwritev64, (int fd, iovec const* v, int n, off_t at), pwritev, (fd, v, n, at))
 
@@ -411,6 +413,8 @@ UNIO_IN_PLACE(ssize_t, sendfile, (int out, int in, off_t* at, std::size_t n)) {
   entry const e("sendfile(2)", UNIO_CALLER);
   file_pointer const to = e.file(out), from = e.file(in);
   if (to == nullptr && from == nullptr) return answer(raw(SYS_sendfile, out, in, at, n));
+  if (from != nullptr && (from->in_world < 0 || sys::lseek(from->in_world, 0, SEEK_CUR) < 0))
+    return answer(-EINVAL); // a pipe, a socket
   std::byte bytes[16384];
   iovec v{bytes, std::min(n, sizeof bytes)};
   std::int64_t r = 0;

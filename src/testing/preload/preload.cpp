@@ -155,8 +155,10 @@ void fill(std::string const& path) {
       std::string const whole = path + "/" + name;
       struct stat s{};
       if (libc::raw(SYS_newfstatat, AT_FDCWD, whole.c_str(), &s, AT_SYMLINK_NOFOLLOW) < 0) continue;
+      bool const is_link = S_ISLNK(s.st_mode); // to a file: it is that file
+      if (is_link && libc::raw(SYS_newfstatat, AT_FDCWD, whole.c_str(), &s, 0) < 0) continue;
       world& w = *answering_world();
-      if (S_ISDIR(s.st_mode)) {
+      if (S_ISDIR(s.st_mode) && !is_link) {
         (void)w.directory(whole);
         fill(whole);
       } else if (S_ISREG(s.st_mode)) {

@@ -1,12 +1,11 @@
-// Functions that make processes, and threads that are not POSIX's: refused by name. The C library blocks
-// signals there, so that the trap (trap.cpp) would have nothing to say. And signals, which are this process's
-// own.
+// Functions that make processes: refused by name. The C library blocks signals there, so that the trap
+// (trap.cpp) would have nothing to say. And signals, which are this process's own; that of the trap is its.
 
 #include "testing/libc/entry.hpp"
 
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/time.h>
-#include <threads.h>
 
 #include <csignal>
 #include <cstdio>
@@ -15,6 +14,11 @@ namespace unio::inline v0_1::testing::preload {
 namespace {
 
 using namespace libc;
+
+sigset_t without_traps(sigset_t all) noexcept {
+  (void)sigdelset(&all, SIGSYS);
+  return all;
+}
 
 } // namespace
 
@@ -40,6 +44,39 @@ UNIO_IN_PLACE(int, kill, (pid_t pid, int signal)) {
   return answer<int>(raw(SYS_tgkill, self, static_cast<int>(raw(SYS_gettid)), signal));
 }
 
+// Another thread waits for its turn: a handler would run there beside the one that has it.
+UNIO_IN_PLACE(int, pthread_kill, (pthread_t t, int signal)) {
+  entry const e("pthread_kill(3)", UNIO_CALLER);
+  if (!e.simulates() || signal == 0 || ::pthread_equal(t, ::pthread_self()) != 0)
+    return own<int(pthread_t, int)>("pthread_kill")(t, signal);
+  (void)refuse("pthread_kill(3) of another thread");
+  return ENOSYS;
+}
+UNIO_REFUSED(int, sigqueue, -1, (pid_t pid, int signal, sigval value), (pid, signal, value))
+UNIO_REFUSED(int, killpg, -1, (pid_t group, int signal), (group, signal))
+
+UNIO_IN_PLACE(int, pthread_sigmask, (int how, sigset_t const* set, sigset_t* before)) {
+  sigset_t const asked = set != nullptr && how != SIG_UNBLOCK ? without_traps(*set) : sigset_t{};
+  return own<int(int, sigset_t const*, sigset_t*)>("pthread_sigmask")(
+      how, set != nullptr && how != SIG_UNBLOCK ? &asked : set, before);
+}
+UNIO_IN_PLACE(int, sigprocmask, (int how, sigset_t const* set, sigset_t* before)) {
+  return answer<int>(-in_place_of_pthread_sigmask(how, set, before));
+}
+UNIO_IN_PLACE(int, sigaction, (int signal, struct sigaction const* next, struct sigaction* before)) {
+  using own_action = int(int, struct sigaction const*, struct sigaction*);
+  struct sigaction asked{};
+  if (next != nullptr) {
+    asked = *next;
+    asked.sa_mask = without_traps(next->sa_mask);
+  }
+  bool const is_kept = signal == SIGSYS && libc::end_refused != nullptr;
+  return own<own_action>("sigaction")(signal, next != nullptr && !is_kept ? &asked : nullptr, before);
+}
+UNIO_IN_PLACE(sighandler_t, signal, (int signal, sighandler_t handler)) {
+  return signal == SIGSYS ? SIG_DFL : own<sighandler_t(int, sighandler_t)>("signal")(signal, handler);
+}
+
 // A timer that is stopped stays so; none is started.
 UNIO_IN_PLACE(int, setitimer, (int which, itimerval const* next, itimerval* before)) {
   entry const e("setitimer(2)", UNIO_CALLER);
@@ -50,14 +87,20 @@ UNIO_IN_PLACE(int, setitimer, (int which, itimerval const* next, itimerval* befo
   return 0;
 }
 
+UNIO_IN_PLACE(unsigned, alarm, (unsigned seconds)) {
+  entry const e("alarm(2)", UNIO_CALLER);
+  if (!e.simulates()) return static_cast<unsigned>(raw(SYS_alarm, seconds));
+  if (seconds != 0) (void)refuse("alarm(2)");
+  return 0;
+}
+
 // vfork(2) cannot be called from here: its child would return into this function's frame.
 UNIO_REFUSED(int, fork, -1, (), ())
 UNIO_ALSO(int, vfork, (), fork, ())
-// Threads that the scheduler would not see, and an end of one in the middle of a call.
-UNIO_REFUSED(int, thrd_create, thrd_error, (thrd_t * t, int (*run)(void*), void* argument),
-             (t, run, argument))
+// An end of a thread in the middle of a call.
 UNIO_REFUSED(int, pthread_cancel, ENOSYS, (pthread_t t), (t))
 UNIO_REFUSED(int, daemon, -1, (int stays, int keeps), (stays, keeps))
+UNIO_REFUSED(int, wordexp, 1, (char const* words, void* found, int flags), (words, found, flags))
 UNIO_REFUSED(int, system, -1, (char const* command), (command))
 UNIO_REFUSED(std::FILE*, popen, nullptr, (char const* command, char const* mode), (command, mode))
 UNIO_REFUSED(int, posix_spawn, ENOSYS,

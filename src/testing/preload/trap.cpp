@@ -14,10 +14,12 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstring>
@@ -58,6 +60,8 @@ constexpr forbidden_call forbidden[] = {
     UNIO_CALL(timer_create),    UNIO_CALL(rt_sigtimedwait),
     UNIO_CALL(rt_sigsuspend),   UNIO_CALL(pidfd_open),
     UNIO_CALL(mq_open),         UNIO_CALL(ptrace),
+    UNIO_CALL(semop),           UNIO_CALL(semtimedop),
+    UNIO_CALL(msgrcv),          UNIO_CALL(msgsnd),
 };
 #undef UNIO_CALL
 
@@ -204,6 +208,11 @@ void take(int, siginfo_t* information, void* context) noexcept {
       return;
     }
   }
+  // The C library's own, to ask nscd or to tell syslogd: there are none.
+  if (is_in(c_library, from) && information->si_syscall == SYS_socket && registers[REG_RDI] == AF_UNIX) {
+    registers[REG_RAX] = -EAFNOSUPPORT;
+    return;
+  }
   say(information);
 }
 
@@ -221,7 +230,7 @@ void watch_what_escapes() noexcept {
   struct sigaction action{};
   action.sa_sigaction = take;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
-  (void)sigaction(SIGSYS, &action, nullptr);
+  libc::own<int(int, struct sigaction const*, struct sigaction*)>("sigaction")(SIGSYS, &action, nullptr);
 
   constexpr auto load = [](std::size_t at) -> sock_filter {
     return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(at));

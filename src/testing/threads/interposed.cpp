@@ -10,10 +10,12 @@
 #include <semaphore.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
+#include <cstdio>
 #include <ctime>
 #include <limits>
 
@@ -61,7 +63,9 @@ bool is_moment(timespec const* t) noexcept {
 
 timespec to_timespec(std::int64_t ns) noexcept { return {.tv_sec = ns / second, .tv_nsec = ns % second}; }
 
-bool is_wall_clock(clockid_t c) noexcept { return c == CLOCK_REALTIME || c == CLOCK_REALTIME_COARSE; }
+bool is_wall_clock(clockid_t c) noexcept {
+  return c == CLOCK_REALTIME || c == CLOCK_REALTIME_COARSE || c == CLOCK_TAI;
+}
 
 bool is_virtual(clockid_t c) noexcept {
   return is_wall_clock(c) || c == CLOCK_MONOTONIC || c == CLOCK_MONOTONIC_COARSE ||
@@ -186,6 +190,30 @@ struct once_guard {
     current->wake_all(need::once, once);
   }
 };
+
+// ---- of C11 ----------------------------------------------------------------------------------------------
+
+struct c11_thread {
+  thrd_start_t run;
+  void* argument;
+};
+
+void* run_c11(void* p) {
+  c11_thread const t = *static_cast<c11_thread*>(p);
+  delete static_cast<c11_thread*>(p);
+  return reinterpret_cast<void*>(std::intptr_t{t.run(t.argument)});
+}
+
+int of_c11(int r) noexcept {
+  return r == 0           ? thrd_success
+         : r == EBUSY     ? thrd_busy
+         : r == ETIMEDOUT ? thrd_timedout
+         : r == ENOMEM    ? thrd_nomem
+                          : thrd_error;
+}
+
+pthread_mutex_t* as_pthreads(mtx_t* m) noexcept { return reinterpret_cast<pthread_mutex_t*>(m); }
+pthread_cond_t* as_pthreads(cnd_t* c) noexcept { return reinterpret_cast<pthread_cond_t*>(c); }
 
 // ---- sleeping -------------------------------------------------------------------------------------------
 
@@ -507,6 +535,66 @@ UNIO_IN_PLACE int pthread_spin_unlock(pthread_spinlock_t* l) noexcept {
   return r;
 }
 
+// ---- of C11, which in the C library are those above
+
+UNIO_IN_PLACE int thrd_create(thrd_t* handle, thrd_start_t run, void* argument) {
+  auto* const begun = new c11_thread{run, argument};
+  int const r = pthread_create(handle, nullptr, run_c11, begun);
+  if (r != 0) delete begun;
+  return of_c11(r);
+}
+UNIO_IN_PLACE int thrd_join(thrd_t handle, int* value) {
+  void* result = nullptr;
+  int const r = pthread_join(handle, &result);
+  if (r == 0 && value != nullptr) *value = static_cast<int>(reinterpret_cast<std::intptr_t>(result));
+  return of_c11(r);
+}
+UNIO_IN_PLACE int thrd_detach(thrd_t handle) { return of_c11(pthread_detach(handle)); }
+UNIO_IN_PLACE void thrd_exit(int value) { pthread_exit(reinterpret_cast<void*>(std::intptr_t{value})); }
+UNIO_IN_PLACE void thrd_yield() { (void)sched_yield(); }
+UNIO_IN_PLACE int thrd_sleep(timespec const* t, timespec* left) {
+  return nanosleep(t, left) == 0 ? 0 : errno == EINTR ? -1 : -2;
+}
+UNIO_IN_PLACE int mtx_lock(mtx_t* m) { return of_c11(pthread_mutex_lock(as_pthreads(m))); }
+UNIO_IN_PLACE int mtx_timedlock(mtx_t* m, timespec const* until) {
+  return of_c11(pthread_mutex_timedlock(as_pthreads(m), until));
+}
+UNIO_IN_PLACE int mtx_trylock(mtx_t* m) { return of_c11(pthread_mutex_trylock(as_pthreads(m))); }
+UNIO_IN_PLACE int mtx_unlock(mtx_t* m) { return of_c11(pthread_mutex_unlock(as_pthreads(m))); }
+UNIO_IN_PLACE int cnd_signal(cnd_t* c) { return of_c11(pthread_cond_signal(as_pthreads(c))); }
+UNIO_IN_PLACE int cnd_broadcast(cnd_t* c) { return of_c11(pthread_cond_broadcast(as_pthreads(c))); }
+UNIO_IN_PLACE int cnd_wait(cnd_t* c, mtx_t* m) {
+  return of_c11(pthread_cond_wait(as_pthreads(c), as_pthreads(m)));
+}
+UNIO_IN_PLACE int cnd_timedwait(cnd_t* c, mtx_t* m, timespec const* until) {
+  return of_c11(pthread_cond_timedwait(as_pthreads(c), as_pthreads(m), until));
+}
+UNIO_IN_PLACE void call_once(once_flag* once, void (*f)()) {
+  (void)pthread_once(reinterpret_cast<pthread_once_t*>(once), f);
+}
+
+// ---- of streams: who has such a lock goes on alone, as all functions of stdio wait for it in the kernel
+
+UNIO_IN_PLACE int ftrylockfile(FILE* f) noexcept {
+  int const r = UNIO_OWN(ftrylockfile)(f);
+  if (r == 0 && is_simulated()) ++me->stays;
+  return r;
+}
+UNIO_IN_PLACE void flockfile(FILE* f) noexcept {
+  if (!is_simulated()) return UNIO_OWN(flockfile)(f);
+  current->point(at::mutex_lock);
+  (void)take(need::mutex, f, never, [f]() noexcept { return UNIO_OWN(ftrylockfile)(f) == 0 ? 0 : EBUSY; });
+  ++me->stays;
+}
+UNIO_IN_PLACE void funlockfile(FILE* f) noexcept {
+  UNIO_OWN(funlockfile)(f);
+  if (!is_simulated()) return;
+  guard const here;
+  --me->stays;
+  current->lets_go(f);
+  current->wake_all(need::mutex, f);
+}
+
 UNIO_IN_PLACE int sched_yield() noexcept {
   if (!is_simulated()) return UNIO_OWN(sched_yield)();
   current->yield();
@@ -515,6 +603,7 @@ UNIO_IN_PLACE int sched_yield() noexcept {
 
 UNIO_IN_PLACE int clock_nanosleep(clockid_t c, int flags, timespec const* t, timespec* left) {
   if (!is_simulated()) return UNIO_OWN(clock_nanosleep)(c, flags, t, left);
+  if (c == CLOCK_THREAD_CPUTIME_ID) return EINVAL;
   if (!is_virtual(c)) return static_cast<int>(-unio::sys::call(SYS_clock_nanosleep, c, flags, t, left));
   if (!is_span(*t)) return EINVAL;
   sleep_until((flags & TIMER_ABSTIME) != 0 ? moment(c, t) : after(nanoseconds(*t)));
