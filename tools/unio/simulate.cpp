@@ -64,9 +64,15 @@ std::vector<std::string_view> fault_names() {
 
 std::string wrong_faults(std::string const& list) {
   auto const known = fault_names();
-  for (std::string_view const word : words_of(list))
-    if (word != "all" && word != "none" && std::ranges::find(known, word) == known.end())
-      return fmt::format("the faults are {}, all and none, not \"{}\"", fmt::join(known, ", "), word);
+  auto const words = words_of(list);
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    bool const is_whole = *word == "all" || *word == "none";
+    if (!is_whole && std::ranges::find(known, *word) == known.end())
+      return fmt::format("the faults are {}, all and none, not \"{}\"", fmt::join(known, ", "), *word);
+    if (is_whole && words.size() != 1) return fmt::format("\"{}\" is with others in \"{}\"", *word, list);
+    if (std::find(words.begin(), word, *word) != word)
+      return fmt::format("\"{}\" is twice in \"{}\"", *word, list);
+  }
   return "";
 }
 
@@ -77,10 +83,8 @@ std::string chosen_faults(std::optional<std::string> const& list) {
     for (preload::fault const& f : preload::faults)
       if (f.is_usual) all.push_back(f.name);
   } else {
-    for (std::string_view const word : words_of(*list)) {
-      if (word == "all") all = fault_names();
-      if (word != "all" && word != "none") all.push_back(word);
-    }
+    all = *list == "all" ? fault_names() : words_of(*list);
+    std::erase(all, "none");
   }
   return fmt::format("{}", fmt::join(all, ","));
 }
@@ -264,8 +268,9 @@ struct outcome {
   std::string output;  // of what was not shown
   std::uint64_t hash = 0;
   std::uint64_t steps = 0;
-  std::vector<std::uint32_t> decisions; // their numbers, in their order
+  std::vector<std::uint32_t> decisions; // their numbers, upwards: those that are equal count once
   std::string story;
+  bool is_story_cut = false;
   int exec_error = 0;
 };
 
@@ -392,9 +397,11 @@ char const* await_end(pid_t child, int output) {
 
 outcome runner::run(std::uint64_t seed, bool shows_output, std::vector<std::uint32_t> const* kept,
                     bool tells) {
-  std::memset(static_cast<void*>(record_), 0, sizeof *record_);
-  record_->kept = kept != nullptr ? static_cast<std::uint32_t>(kept->size()) : preload::record::all;
-  if (kept != nullptr) std::ranges::copy(*kept, record_->kept_numbers);
+  if (::fallocate(memory_.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, sizeof *record_) != 0)
+    throw std::system_error(errno, std::system_category(), "fallocate"); // all zeros again
+  record_->keeps_all = kept == nullptr;
+  if (kept != nullptr)
+    for (std::uint32_t const number : *kept) record_->kept.add(number);
   record_->tells = tells;
   descriptor const output(shows_output ? ::dup(STDOUT_FILENO) : ::memfd_create("output", MFD_CLOEXEC));
   int report[2];
@@ -419,8 +426,12 @@ outcome runner::run(std::uint64_t seed, bool shows_output, std::vector<std::uint
   preload::record const& r = *record_;
   o.hash = (r.fingerprint ^ r.run.fingerprint) * 0x100000001b3 ^ r.run.steps;
   o.steps = r.run.steps;
-  o.decisions.assign(r.numbers, r.numbers + std::min(r.decided, preload::record::most));
+  for (std::uint32_t number = 0; options_.shrink && number != preload::numbers::most; ++number) {
+    if (r.decided.bits[number / 64] == 0) number |= 63;
+    if (r.decided.has(number)) o.decisions.push_back(number);
+  }
   o.story.assign(r.story, r.told);
+  o.is_story_cut = r.is_story_cut;
   o.refusal = r.is_refused ? r.refusal : "";
   int const signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   if (r.version == 0) {
@@ -454,20 +465,21 @@ using decisions = std::vector<std::uint32_t>;
 
 constexpr unsigned most_runs = 2000;
 
+bool is_same(outcome const& o, outcome const& failed) {
+  return o.failed && o.how == failed.how && o.refusal.empty();
+}
+
 /// Decisions that are enough for the same failure, and none of which can be left out alone: by leaving out
 /// halves, quarters, … (Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input, TSE 2002).
 decisions shrunk(runner& r, std::uint64_t seed, outcome const& failed, unsigned& runs) {
   auto const still_fails = [&](decisions const& kept) {
     ++runs;
-    outcome const o = r.run(seed, false, &kept);
-    return o.failed && o.how == failed.how && o.refusal.empty();
+    return is_same(r.run(seed, false, &kept), failed);
   };
   decisions kept = failed.decisions;
-  std::ranges::sort(kept); // equal ones stand or fall together
-  auto const twice = std::ranges::unique(kept);
-  kept.erase(twice.begin(), twice.end());
   std::size_t parts = 2;
   if (still_fails({})) return {};
+  if (!still_fails(kept)) return kept;
   while (kept.size() > 1 && runs < most_runs) {
     std::size_t const size = (kept.size() + parts - 1) / parts;
     bool is_smaller = false;
@@ -504,11 +516,11 @@ std::string wrong_decisions(std::string const& list) {
   std::int64_t before = -1;
   for (std::string_view const part : words_of(list)) {
     std::string const word(part);
-    if (std::string const wrong = whole_number(before + 1, (1 << 24) - 1)(word); !wrong.empty())
+    if (std::string const wrong = whole_number(before + 1, preload::numbers::most - 1)(word); !wrong.empty())
       return "numbers of decisions, upwards, with commas between: " + wrong;
     before = std::stol(word);
   }
-  return words_of(list).size() > preload::record::most ? "too many" : "";
+  return "";
 }
 
 // ── reports ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -600,6 +612,11 @@ void tell_shrunk(options const& o, runner& r, std::uint64_t seed, outcome const&
   unsigned runs = 0;
   decisions const kept = shrunk(r, seed, failed, runs);
   outcome const last = r.run(seed, false, &kept, true);
+  if (!is_same(last, failed)) {
+    fmt::print(
+        "  not shrunk: it does not fail again in the same way, so it depends on what is not simulated\n");
+    return;
+  }
   fmt::print("  shrunk in {} runs: {} of {} decisions are enough", runs, kept.size(),
              failed.decisions.size());
   std::string const list = kept.empty() ? "none" : fmt::format("{}", fmt::join(kept, ","));
@@ -610,6 +627,7 @@ void tell_shrunk(options const& o, runner& r, std::uint64_t seed, outcome const&
     fmt::print("  {:>3}. {}\n", i, escaped(story.substr(0, line)));
     story.remove_prefix(std::min(line + 1, story.size()));
   }
+  if (last.is_story_cut) fmt::print("       …\n");
   fmt::print("       then: {}\n", last.how);
   show_output(last.output);
 }
@@ -632,6 +650,13 @@ int run(options const& o) {
   }
   if (o.seeds - 1 > std::uint64_t{most_seed} - o.from) {
     complain(fmt::format("unio: simulate: the last seed would be more than {}\n", most_seed));
+    return wrong_usage;
+  }
+  if (o.latency && o.faults && range_of(*o.latency)->least == 0 && range_of(*o.latency)->most != 0 &&
+      std::ranges::none_of(words_of(*o.faults), [](auto w) { return w == "all" || w == "latency"; })) {
+    complain(fmt::format(
+        "unio: simulate: --latency {} is that of the fault latency, which --faults {} leaves out\n",
+        *o.latency, *o.faults));
     return wrong_usage;
   }
   std::string const library = library_path();

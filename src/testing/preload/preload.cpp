@@ -204,9 +204,8 @@ std::uint64_t draw(std::uint64_t bound, std::uint64_t ordinary) noexcept {
   if (is_ordinary) return value;
   record& r = *shared;
   auto const number = static_cast<std::uint32_t>(random_source(key + nth).next() >> 40);
-  if (r.kept != record::all && !std::binary_search(r.kept_numbers, r.kept_numbers + r.kept, number))
-    return ordinary;
-  if (r.decided != record::most) r.numbers[r.decided++] = number;
+  if (!r.keeps_all && !r.kept.has(number)) return ordinary;
+  r.decided.add(number);
   return value;
 }
 
@@ -218,7 +217,8 @@ void tell(char const* what) noexcept {
   int const n = std::snprintf(r.story + r.told, room, "%.6f s, T%d%s%s: %s\n",
                               static_cast<double>(threads::current->now - 1'000'000'000) / 1e9, thread,
                               name != nullptr ? " in " : "", name != nullptr ? name : "", what);
-  if (n > 0 && static_cast<std::size_t>(n) < room) r.told += static_cast<std::uint32_t>(n);
+  r.is_story_cut = r.is_story_cut || static_cast<std::size_t>(n) >= room;
+  if (!r.is_story_cut) r.told += static_cast<std::uint32_t>(n);
 }
 
 [[gnu::constructor]] void begin() {
@@ -247,7 +247,7 @@ void tell(char const* what) noexcept {
   simulation_options const options = options_of(w);
   threads::strategy const strategy = threads::strategy::of_seed(w.seed, true);
   std::uint64_t const steps = expected_steps(w.seed);
-  if (w.record_fd < 0) shared->kept = record::all;
+  if (w.record_fd < 0) shared->keeps_all = true;
   seed_of_draws = random_source(w.seed).next();
   on_draw = draw;
   if (shared->tells) on_story = tell;

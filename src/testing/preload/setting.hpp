@@ -16,19 +16,27 @@ namespace unio::inline v0_1::testing::preload {
 /// with a comma), files (a directory; any number of lines).
 constexpr char const* variable = "UNIO_SIMULATE";
 
+/// Of decisions. They are of 24 bits.
+struct numbers {
+  static constexpr std::uint32_t most = 1 << 24;
+  std::uint64_t bits[most / 64];
+
+  [[nodiscard]] bool has(std::uint32_t n) const noexcept { return (bits[n / 64] >> n % 64 & 1) != 0; }
+  void add(std::uint32_t n) noexcept { bits[n / 64] |= std::uint64_t{1} << n % 64; }
+};
+
 /// In memory that both share.
 struct record {
   static constexpr std::uint64_t current_version = 1;
   std::uint64_t version;     ///< of the library; 0: the program has not loaded it
   std::uint64_t fingerprint; ///< of the simulated system
   /// Decisions are draws that were not ordinary. Each has a number, which is the same whatever became of the
-  /// others. Those that stand, upwards; what else is drawn is ordinary. all: each stands.
-  static constexpr std::uint32_t all = ~std::uint32_t{0}, most = 65536;
-  std::uint32_t kept;
-  std::uint32_t kept_numbers[most];
-  std::uint32_t decided; ///< how many there were, in their order
-  std::uint32_t numbers[most];
-  bool tells; ///< a line for each decision that stands, in `story`
+  /// others. Those that are kept stand; what else is drawn is ordinary.
+  bool keeps_all;
+  numbers kept;
+  numbers decided; ///< that there were
+  bool tells;      ///< a line for each decision that stands, in `story`
+  bool is_story_cut;
   std::uint32_t told;
   char story[16384];
   bool is_refused;
