@@ -84,7 +84,9 @@ class pool_waiter {
     return reinterpret_cast<async_receive*>(place_.load(std::memory_order_relaxed) & ~all_bits);
   }
   /// Its thread waits in a blocking call.
-  [[nodiscard]] bool blocks() const noexcept { return (place_.load(std::memory_order_relaxed) & in_call) != 0; }
+  [[nodiscard]] bool blocks() const noexcept {
+    return (place_.load(std::memory_order_relaxed) & in_call) != 0;
+  }
 
   arrivals arrived;
 
