@@ -1,7 +1,6 @@
 // Files: opening them, their length, and their names.
 
 #include "driver/registry.hpp"
-#include "handle/name_owner.hpp"
 #include "handle/names.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/kernel_abi.hpp"
@@ -69,7 +68,7 @@ result<file_handle> file_handle::temp_file(path_handle const& directory, path_vi
   detail::path_buffer name;
   int const fd = create_unique(directory, prefix, name);
   if (fd < 0) return detail::failed_on(fd, "temp_file", prefix.c_str(), prefix.size());
-  detail::note_owner(fd);
+  sys::note_named(fd);
   return file_handle(fd, handle_kind::file, caching::temporary, flag::unlink_on_close);
 }
 
@@ -138,7 +137,7 @@ failure file_handle::before_close() noexcept {
     driver::registry::forget_everywhere(fd_, multiplexer_); // the last writes come before the barrier
     if (int const r = detail::make_durable(fd_); r < 0) first = detail::failed(r, "barrier", fd_);
   }
-  if (has(flags_, flag::unlink_on_close) && detail::owns_name(fd_)) {
+  if (has(flags_, flag::unlink_on_close) && sys::is_named(fd_)) {
     int r;
     do r = detail::unlink_current(fd_);
     while (r == -EAGAIN);

@@ -2,7 +2,6 @@
 //
 // Not by the ring: what it cannot open from the kernel's cache of names it gives to a thread of the kernel.
 
-#include "handle/name_owner.hpp"
 #include "handle/names.hpp"
 #include "op/call.hpp"
 
@@ -224,7 +223,7 @@ int open_wish(wish const& w, attempt how, handle_kind* kind = nullptr) noexcept 
   if (fd < 0) return fd;
   handle_kind const found = take_in(fd, w.flags);
   if (kind != nullptr) *kind = found;
-  if (has(w.how, handle::flag::unlink_on_close)) detail::note_owner(fd);
+  if (has(w.how, handle::flag::unlink_on_close)) sys::note_named(fd);
   if ((w.flags & O_DIRECT) == 0 || (w.flags & O_EXCL) != 0 || has_direct(fd)) return fd;
   sys::bump_generation(fd); // clears the notes of take_in()
   sys::close(fd);

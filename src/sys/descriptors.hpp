@@ -92,6 +92,18 @@ inline constexpr std::uint32_t read_by_threads_bit = 1U << 25;
 inline void note_read_by_threads(int fd) noexcept { note_waited(fd, read_by_threads_bit, true); }
 inline bool is_read_by_threads(int fd) noexcept { return last_waited(fd, read_by_threads_bit); }
 
+/// Whether its name goes when its handle is closed, and is this process's: a child of fork has a copy of the
+/// handle, and its parent the file. Noted when a handle is made, cleared likewise, and in children.
+inline constexpr std::uint32_t named_bit = 1U << 23;
+inline constinit std::atomic<int> named_end{0}; // entries below may have it
+inline void note_named(int fd) noexcept {
+  note_waited(fd, named_bit, true);
+  int const end = static_cast<int>(static_cast<unsigned>(fd) & (descriptor_table_size - 1)) + 1;
+  int found = named_end.load(std::memory_order_relaxed);
+  while (found < end && !named_end.compare_exchange_weak(found, end, std::memory_order_relaxed)) continue;
+}
+inline bool is_named(int fd) noexcept { return last_waited(fd, named_bit); }
+
 /// Notes what `flags` (O_) say of a file's descriptor, all but O_NONBLOCK.
 inline void note_file_flags(int fd, std::int64_t flags) noexcept {
   if ((flags & O_DIRECT) != 0) note_direct(fd);

@@ -1,4 +1,4 @@
-#include "sys/fork.hpp"
+#include "sys/descriptors.hpp"
 
 #include <unio/extend/foreign_lock.hpp>
 
@@ -59,6 +59,8 @@ void leave_all() noexcept {
 
 void begin_as_child() noexcept {
   fork_count.fetch_add(1, std::memory_order_relaxed);
+  for (int fd = named_end.load(std::memory_order_relaxed); fd-- != 0;) // first looked at: pages are copied
+    if (is_named(fd)) note_waited(fd, named_bit, false);
   for (locks::one& l : locks::all)
     if (auto* const f = l.in_child.load(std::memory_order_relaxed); f != nullptr) f();
   leave_all();

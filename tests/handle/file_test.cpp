@@ -379,6 +379,25 @@ DIRECTORY_TEST(temp_file, stays_when_a_child_of_fork_closes_its_copy) {
   EXPECT_EQ(directory.count(), 0);
 }
 
+DIRECTORY_TEST(temp_file, stays_however_many_forks_away_a_copy_is_closed) {
+  file_handle a = file_handle::temp_file(directory.handle()).value();
+  test::expect_in_child([&] {
+    for (int i = 1; i != 16; ++i) {
+      pid_t const child = ::fork();
+      if (child == 0) continue; // and makes the next one
+      int status = -1;
+      CHILD_EXPECTS(child > 0 && ::waitpid(child, &status, 0) == child && status == 0);
+      CHILD_EXPECTS(a.close().has_value());
+      return CHILD_MEETS(directory.count() == 1);
+    }
+    CHILD_EXPECTS(a.close().has_value());
+    return CHILD_MEETS(directory.count() == 1);
+  });
+  EXPECT_EQ(directory.count(), 1);
+  EXPECT_TRUE(a.close());
+  EXPECT_EQ(directory.count(), 0);
+}
+
 DIRECTORY_TEST(temp_file, is_readable_by_its_owner_only) {
   struct stat s{};
   file_handle const f = file_handle::temp_file(directory.handle()).value();
