@@ -11,6 +11,7 @@
 #include "sys/sanitizer.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -216,6 +217,32 @@ class child {
   int report_;
 };
 
+// A pipe of the forked child's own, whose reading end the parent gets with a message. Of one that the parent
+// had made, another thread's child might have the writing end, and only with that would reading end. Returns
+// the writing end.
+int open_report(int parent) noexcept {
+  int ends[2] = {-1, -1};
+  int said[2] = {static_cast<int>(launch_step::process), static_cast<int>(call(SYS_pipe2, ends, O_CLOEXEC))};
+  iovec bytes{said, sizeof said};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr m{};
+  m.msg_iov = &bytes;
+  m.msg_iovlen = 1;
+  if (said[1] == 0) {
+    m.msg_control = control;
+    m.msg_controllen = sizeof control;
+    cmsghdr& c = *CMSG_FIRSTHDR(&m);
+    c.cmsg_level = SOL_SOCKET;
+    c.cmsg_type = SCM_RIGHTS;
+    c.cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(&c), &ends[0], sizeof(int));
+  }
+  if (call(SYS_sendmsg, parent, &m, MSG_NOSIGNAL) < 0 || said[1] != 0) call(SYS_exit_group, 127);
+  call(SYS_close, ends[0]);
+  call(SYS_close, parent);
+  return ends[1];
+}
+
 // ---- in the parent ---------------------------------------------------------------------------------------
 
 constexpr int by_descriptor = 3; // P_PIDFD
@@ -243,6 +270,30 @@ int begin_sharing(launch_plan& plan, launched_child& out) noexcept {
   return plan.error == 0 ? 0 : ended_early(plan, out);
 }
 
+// What the child has sent of open_report(): the reading end; or -1, and `said` has why it failed, or zeros if
+// it was killed. Closes both ends, the child's first, so that there is a free number.
+int receive_report(int const (&ends)[2], int child_fd, int (&said)[2]) noexcept {
+  pollfd both[] = {{.fd = ends[0], .events = POLLIN, .revents = 0},
+                   {.fd = child_fd, .events = POLLIN, .revents = 0}};
+  (void)sys::uninterrupted([&] { return sys::poll(both, 2, nullptr); });
+  sys::close(ends[1]);
+  iovec bytes{said, sizeof said};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr m{};
+  m.msg_iov = &bytes;
+  m.msg_iovlen = 1;
+  m.msg_control = control;
+  m.msg_controllen = sizeof control;
+  auto const n =
+      sys::uninterrupted([&] { return sys::recvmsg(ends[0], &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
+  sys::close(ends[0]);
+  cmsghdr const* const c = n == sizeof said ? CMSG_FIRSTHDR(&m) : nullptr;
+  if (c == nullptr || c->cmsg_type != SCM_RIGHTS) return -1;
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
+  return fd;
+}
+
 // The child begins once this process has its descriptor, so that its number cannot be another's by then.
 int begin_forked(launch_plan& plan, launched_child& out) noexcept {
   int ends[2];
@@ -258,25 +309,28 @@ int begin_forked(launch_plan& plan, launched_child& out) noexcept {
   int const fork_error = -errno;
   if (id == 0) {
     call(SYS_close, ends[0]);
-    char go;
-    if (call(SYS_read, ends[1], &go, 1) != 1) call(SYS_exit_group, 127);
-    child(plan, ends[1]).become_program();
+    char go = 0;
+    call(SYS_read, ends[1], &go, 1);
+    if (go == 0) call(SYS_exit_group, 127);
+    child(plan, open_report(ends[1])).become_program();
   }
-  sys::close(ends[1]);
   std::int64_t const fd = id < 0 ? fork_error : sys::pidfd_open(id, 0);
+  char const go = fd >= 0 ? 1 : 0;
+  (void)sys::send(ends[0], &go, 1, MSG_NOSIGNAL);
   if (fd < 0) {
-    sys::close(ends[0]); // and the child ends
+    for (int const end : ends) sys::close(end);
     siginfo_t info;
     if (id > 0) (void)sys::uninterrupted([&] { return sys::waitid(P_PID, id, &info, WEXITED, nullptr); });
     return refused(plan, fd);
   }
   out = {id, static_cast<int>(fd)};
-  char const go = 1;
-  (void)sys::send(ends[0], &go, 1, MSG_NOSIGNAL);
   int said[2] = {};
-  std::int64_t const n = sys::uninterrupted([&] { return sys::read(ends[0], said, sizeof said); });
-  sys::close(ends[0]);
-  if (n != sizeof said) return 0; // closed by execve(2), or killed before: its status will tell
+  int const report = receive_report(ends, out.fd, said);
+  if (report >= 0) {
+    (void)sys::uninterrupted([&] { return sys::read(report, said, sizeof said); });
+    sys::close(report);
+  }
+  if (said[1] == 0) return 0; // closed by execve(2), or killed before: its status will tell
   plan.step = static_cast<launch_step>(said[0]);
   plan.error = said[1];
   return ended_early(plan, out);
