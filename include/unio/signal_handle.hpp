@@ -23,8 +23,10 @@ struct signal_subscription;
 struct signal_source {
   signal_source() = default;
   explicit signal_source(signal_handle const& h) noexcept;
-  bool is_masked = false; // they come by signalfd(2)
+  signal_subscription* place = nullptr; // null: they come by signalfd(2)
 };
+/// After one was read: what had no room comes once more.
+void put_missed(signal_subscription& place) noexcept;
 } // namespace detail
 
 /// Signals by their numbers, 1 to 64, as <csignal> names them.
@@ -94,8 +96,9 @@ enum class delivery : std::uint8_t {
 ///
 /// Coalescing     a signal that is pending already is not sent again (signal(7)), real-time signals excepted;
 ///                so a signal means "at least one". With delivery::handler a handle that is not read from
-///                keeps 1000 signals or more and drops what comes then; 300 where the user's pipes have more
-///                memory than /proc/sys/fs/pipe-user-pages-soft allows (pipe(7))
+///                keeps 1000 signals or more; 300 where the user's pipes have more memory than
+///                /proc/sys/fs/pipe-user-pages-soft allows (pipe(7)). Of what comes then it keeps only which
+///                signals: each comes once, after the others, with its number alone
 /// Thread safety  distinct: safe, also for the same signals; shared: one wait at a time
 /// Moved-from     closed
 /// Simulation     refused by name
@@ -133,8 +136,7 @@ class UNIO_API signal_handle : public handle {
 /// Concurrency: any thread, for itself. Cost: one system call.
 UNIO_API result<void> block_signals(signal_set signals) noexcept;
 
-inline detail::signal_source::signal_source(signal_handle const& h) noexcept
-    : is_masked(h.subscription_ == nullptr) {}
+inline detail::signal_source::signal_source(signal_handle const& h) noexcept : place(h.subscription_) {}
 inline signal_handle::signal_handle(signal_handle&& other) noexcept
     : handle(static_cast<handle&&>(other)), subscription_(std::exchange(other.subscription_, nullptr)) {}
 inline signal_handle::~signal_handle() {

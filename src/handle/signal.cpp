@@ -7,6 +7,12 @@
 //   close         wanted = 0  ->  wait until users is 0  ->  end the waits  ->  close the pipe
 //
 // Both sides' first steps are sequentially consistent, so that one of them sees the other's.
+//
+// What the pipe has no room for is noted. Who has read a record then writes what is noted: the last read has
+// made room, at the latest.
+//
+//   handler   full  ->  missed  ->  write again: has room by now?
+//   wait      read  ->  missed?  ->  write
 
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
@@ -35,6 +41,7 @@ struct detail::signal_subscription {
   std::atomic<int> fd{-1};              ///< the pipe to write to
   int reader = -1; ///< its other end once more: the handle's may be closed, and no write is to raise SIGPIPE
   std::uint64_t counted = 0; ///< what it has in `counts`; 0: free
+  std::atomic<std::uint64_t> missed{0}; ///< had no room in the pipe, and have none in it now
   std::atomic<signal_subscription*> next{nullptr};
 };
 
@@ -77,13 +84,24 @@ signal_info described(int number, siginfo_t const& i) noexcept {
   return s;
 }
 
+bool has_put(signal_subscription& p, signal_info const& s) noexcept {
+  return sys::past_tests::write(p.fd.load(std::memory_order_relaxed), &s, sizeof s) > 0;
+}
+
+void put(signal_subscription& p, signal_info const& s) noexcept {
+  if (has_put(p, s)) return;
+  std::uint64_t const bit = std::uint64_t{1} << (s.number - 1);
+  p.missed.fetch_or(bit, std::memory_order_seq_cst);
+  // All may have been read since, and then nothing would look at what is noted.
+  if (has_put(p, s)) p.missed.fetch_and(~bit, std::memory_order_seq_cst);
+}
+
 void pass_on(int number, siginfo_t const& i) noexcept {
   signal_info const s = described(number, i);
   for (signal_subscription* p = all.load(std::memory_order_acquire); p != nullptr;
        p = p->next.load(std::memory_order_acquire)) {
     p->users.fetch_add(1, std::memory_order_seq_cst);
-    if ((p->wanted.load(std::memory_order_seq_cst) >> (number - 1) & 1) != 0)
-      sys::past_tests::write(p->fd.load(std::memory_order_relaxed), &s, sizeof s); // full: dropped
+    if ((p->wanted.load(std::memory_order_seq_cst) >> (number - 1) & 1) != 0) put(*p, s);
     p->users.fetch_sub(1, std::memory_order_release);
   }
 }
@@ -189,6 +207,24 @@ signal_subscription* free_place() noexcept {
   return p;
 }
 
+} // namespace
+
+void detail::put_missed(signal_subscription& place) noexcept {
+  if (place.missed.load(std::memory_order_seq_cst) == 0) [[likely]]
+    return;
+  place.users.fetch_add(1, std::memory_order_seq_cst); // as the handler: the pipe stays open
+  std::uint64_t const missed = place.missed.load(std::memory_order_seq_cst);
+  for_each_signal(missed & place.wanted.load(std::memory_order_seq_cst), [&](int n) {
+    signal_info s;
+    s.number = n;
+    place.missed.fetch_and(~(std::uint64_t{1} << (n - 1)), std::memory_order_seq_cst);
+    put(place, s);
+  });
+  place.users.fetch_sub(1, std::memory_order_release);
+}
+
+namespace {
+
 // A child has none of the threads that were inside a handler at the fork.
 void forget_users() noexcept {
   for (signal_subscription* p = all.load(); p != nullptr; p = p->next.load()) p->users.store(0);
@@ -263,6 +299,7 @@ result<signal_handle> signal_handle::create(signal_set signals, delivery how) no
   if (place == nullptr) return detail::failed(-ENOMEM, "create");
   if (int const e = install_all(bits); e != 0) return detail::failed(e, "create");
   place->counted = bits;
+  place->missed.store(0, std::memory_order_relaxed);
   place->fd.store(writer.release(), std::memory_order_relaxed);
   place->reader = reader->release();
   place->wanted.store(bits, std::memory_order_seq_cst);

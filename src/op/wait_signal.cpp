@@ -29,9 +29,12 @@ int read_masked(int fd, signal_info& out) noexcept {
 
 int perform(io_operation& op, attempt) noexcept {
   signal_info& out = op::value<async_wait_signal>(op);
-  if (op::state<async_wait_signal>(op).is_masked) return read_masked(op.fd(), out);
+  detail::signal_subscription* const place = op::state<async_wait_signal>(op).place;
+  if (place == nullptr) return read_masked(op.fd(), out);
   // A pipe, into which the handler writes whole records (src/handle/signal.cpp).
-  return op::uninterrupted([&] { return sys::read(op.fd(), &out, sizeof out); });
+  int const r = op::uninterrupted([&] { return sys::read(op.fd(), &out, sizeof out); });
+  if (r > 0) detail::put_missed(*place);
+  return r;
 }
 
 } // namespace

@@ -257,6 +257,20 @@ TEST(signal_by_handler, drops_what_a_handle_has_no_room_for) {
   EXPECT_EQ(h.wait(long_time).value().number, SIGUSR1) << "whole records, as before";
 }
 
+TEST(signal_by_handler, keeps_which_signals_it_has_no_room_for) {
+  signal_handle h = signal_handle::create({SIGUSR1, SIGUSR2, SIGTERM}).value();
+  for (int i = 0; i < 20'000; ++i) ::kill(::getpid(), SIGUSR1);
+  for (int i = 0; i < 2; ++i)
+    for (int const late : {SIGTERM, SIGUSR2}) ::kill(::getpid(), late);
+  std::map<int, int> came;
+  while (auto const s = h.try_wait()) ++came[s->number];
+  EXPECT_GE(came[SIGUSR1], 1000);
+  EXPECT_EQ(came[SIGTERM], 1);
+  EXPECT_EQ(came[SIGUSR2], 1);
+  ::kill(::getpid(), SIGTERM);
+  EXPECT_EQ(h.wait(long_time).value().process, ::getpid());
+}
+
 TEST(signal_by_handler, is_dropped_where_the_handles_descriptor_was_given_away) {
   test::expect_in_child([] {
     signal_handle closed = signal_handle::create({SIGUSR1}).value();
