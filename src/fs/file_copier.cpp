@@ -98,7 +98,8 @@ int file_copier::make_special(int in, char const* from, int out, char const* to,
   refused = set_metadata(-1, -1, out, to, a, known, false, lost);
   // Of a link only root may set any (xattr(7)).
   bool const may_have_attributes = !S_ISLNK(a.mode) || known.owner == 0;
-  if (may_have_attributes) refused.attributes = copy_attributes_of_special(in, from, out, to, refused, lost);
+  if (may_have_attributes)
+    refused.attributes = copy_attributes_of_special(in, from, out, to, a.mode, refused, lost);
   return 0;
 }
 

@@ -47,8 +47,18 @@ bool is_expected(std::int64_t e) noexcept {
   return e == -EPERM || e == -EACCES || e == -EOPNOTSUPP || e == -ENOSYS || e == -EINVAL;
 }
 
+// What an ACL gives the owning group, as bits of a mode (linux/posix_acl_xattr.h).
+std::uint32_t group_bits(char const* acl, std::int64_t size) noexcept {
+  constexpr char group_object[2] = {4, 0};
+  for (char const* entry = acl + 4; entry + 8 <= acl + size; entry += 8)
+    if (std::memcmp(entry, group_object, sizeof group_object) == 0) return (entry[2] & 7U) << 3;
+  return 0;
+}
+
 // Calls `set_mode` before the ACLs are copied: it changes those, and they the mode, which must allow writing
-// for attributes of users (xattr(7)). Returns 0, or why they could not be listed.
+// for attributes of users (xattr(7)). Once more, with what is to be left out, where an ACL could not be set:
+// with it the mode has what it gives anyone but the owner (acl(5)), and without it the group would get that.
+// Returns 0, or why they could not be listed.
 int copy_attributes(attributed from, attributed to, refusals& refused, not_kept& lost,
                     auto const& set_mode) noexcept {
   char few[1024];
@@ -66,6 +76,7 @@ int copy_attributes(attributed from, attributed to, refusals& refused, not_kept&
       names = many.get();
     }
   }
+  std::uint32_t left_out = 0;
   auto const copy = [&](bool are_acls) noexcept {
     for (char const* at = names; n > 0 && at < names + n; at += std::strlen(at) + 1) {
       if (is_skipped(at) || is_acl(at) != are_acls) continue;
@@ -75,11 +86,14 @@ int copy_attributes(attributed from, attributed to, refusals& refused, not_kept&
       std::int64_t const e = size < 0 ? size : to.set(at, value, static_cast<std::size_t>(size));
       if (e < 0) lost.attributes.fetch_add(1, std::memory_order_relaxed);
       if (e < 0 && !is_expected(e)) refused.attribute = static_cast<int>(e);
+      if (e < 0 && std::string_view(at) == "system.posix_acl_access")
+        left_out = 070 & ~(size < 0 ? 0 : group_bits(value, size));
     }
   };
   copy(false);
-  set_mode();
+  set_mode(0);
   copy(true);
+  if (left_out != 0) set_mode(left_out);
   return static_cast<int>(std::min<std::int64_t>(n, 0));
 }
 
@@ -155,15 +169,15 @@ refusals set_metadata(int from, int to, int dir, char const* name, attributes co
       if (e != -EPERM) refused.owner = static_cast<int>(e);
     }
   }
-  auto const set_mode = [&]() noexcept {
-    if (!mode_is_set && !S_ISLNK(a.mode))
-      refused.mode =
-          static_cast<int>(is_open ? sys::fchmod(to, mode) : unio::detail::change_mode(dir, name, mode));
+  auto const set_mode = [&](std::uint32_t left_out) noexcept {
+    if ((mode_is_set && left_out == 0) || S_ISLNK(a.mode)) return;
+    std::uint32_t const m = mode & ~left_out;
+    refused.mode = static_cast<int>(is_open ? sys::fchmod(to, m) : unio::detail::change_mode(dir, name, m));
   };
   if (is_open && from >= 0) {
     refused.attributes = copy_attributes({from}, {to}, refused, lost, set_mode);
   } else {
-    set_mode();
+    set_mode(0);
   }
   timespec const times[2] = {{a.accessed_s, a.accessed_ns}, {a.modified_s, a.modified_ns}};
   refused.times = static_cast<int>(is_open ? sys::utimensat(to, nullptr, times, 0)
@@ -171,8 +185,8 @@ refusals set_metadata(int from, int to, int dir, char const* name, attributes co
   return refused;
 }
 
-int copy_attributes_of_special(int in, char const* from, int out, char const* to, refusals& refused,
-                               not_kept& lost) noexcept {
+int copy_attributes_of_special(int in, char const* from, int out, char const* to, std::uint32_t mode,
+                               refusals& refused, not_kept& lost) noexcept {
   constexpr int flags = O_PATH | O_NOFOLLOW;
   descriptor const source(unio::detail::open_at(in, from, flags, 0));
   unio::detail::descriptor_path const source_path(source.get());
@@ -183,7 +197,11 @@ int copy_attributes_of_special(int in, char const* from, int out, char const* to
   descriptor const target(unio::detail::open_at(out, to, flags, 0));
   if (target.get() < 0) return target.get();
   unio::detail::descriptor_path const target_path(target.get());
-  return copy_attributes({-1, source_path.text}, {-1, target_path.text}, refused, lost, [] {});
+  return copy_attributes({-1, source_path.text}, {-1, target_path.text}, refused, lost,
+                         [&](std::uint32_t left_out) noexcept {
+                           if (left_out != 0)
+                             refused.mode = unio::detail::change_mode(out, to, mode & 07777 & ~left_out);
+                         });
 }
 
 int drop_inherited_acls(int fd) noexcept {

@@ -77,9 +77,9 @@ refusals set_metadata(int from, int to, int dir, char const* name, attributes co
 
 /// Copies the extended attributes, with the ACLs, of a link, a FIFO, a device or a socket to another name.
 /// Copies nothing where /proc is not mounted: the calls that Linux has before 6.13 need a path from there.
-/// Returns 0, or why they could not be listed.
-int copy_attributes_of_special(int in, char const* from, int out, char const* to, refusals& refused,
-                               not_kept& lost) noexcept;
+/// Returns 0, or why they could not be listed. `mode`: that of `to`.
+int copy_attributes_of_special(int in, char const* from, int out, char const* to, std::uint32_t mode,
+                               refusals& refused, not_kept& lost) noexcept;
 
 /// Removes the ACLs that a new file or directory has inherited: they could give rights that the source does
 /// not give. Returns 0 or -errno.

@@ -1026,6 +1026,30 @@ TEST_F(copy_, keeps_attributes_of_what_its_owner_may_not_write) {
     })) << name;
 }
 
+// The mode of what has an ACL says what that gives anyone, and not only the group.
+TEST_F(copy_, gives_the_group_no_more_where_an_acl_is_refused) {
+  acl_of_one const acl(7);
+  test::make_bushy(a, 1, 1, 1);
+  ::mkfifo((a + "/pipe").c_str(), 0600);
+  std::string const all[] = {"", "/file0", "/pipe", "/dir0"};
+  for (std::string const& name : all) {
+    ::chmod((a + name).c_str(), 0755);
+    if (::setxattr((a + name).c_str(), "system.posix_acl_access", &acl, sizeof acl, 0) != 0)
+      GTEST_SKIP() << "no ACLs here: " << std::strerror(errno);
+  }
+  test::failing_calls calls;
+  calls.fail<&table::fsetxattr>(EOPNOTSUPP, {.times = test::which_calls::all});
+  calls.fail<&table::setxattr>(EOPNOTSUPP, {.times = test::which_calls::all});
+  auto const r = copy();
+  ASSERT_TRUE(r && r->is_in_place);
+  EXPECT_EQ(r->attributes_not_kept, 4u);
+  for (std::string const& name : all) {
+    struct stat s{};
+    EXPECT_TRUE(::stat((a + name).c_str(), &s) == 0 && (s.st_mode & 07777) == 0775) << name;
+    EXPECT_TRUE(::stat((b + name).c_str(), &s) == 0 && (s.st_mode & 07777) == 0755) << name;
+  }
+}
+
 TEST_F(copy_, has_the_contents_although_metadata_are_refused) {
   std::string const tree = directory / "tree";
   test::make_bushy(tree, 1, 1, 1);
