@@ -29,8 +29,8 @@ using unio::detail::sync_folder;
 
 class copying {
  public:
-  copying(copy_options const& o, deadline d, tree_sink* sink, stop_token second) noexcept
-      : options_(o), settings_(settings_of(o, d, second)), told_(sink), files_(options_, told_) {}
+  copying(copy_options const& o, deadline d, tree_sink* sink, stop_token second, copied* noted) noexcept
+      : options_(o), settings_(settings_of(o, d, second)), told_(sink), files_(options_, told_, noted) {}
 
   result<copy_report> run(path_handle const& from_base, path_view from, path_handle const& to_base,
                           path_view to) noexcept;
@@ -39,6 +39,7 @@ class copying {
   int prepare(path_handle const& from_base, path_view from, path_handle const& to_base,
               path_view to) noexcept;
   int is_inside() noexcept;
+  int note_source(int from) noexcept;
   int refuse(char const* why) noexcept { return about_target_ = why, -EINVAL; }
   bool must_end() noexcept;
   int copy_file() noexcept;
@@ -115,6 +116,13 @@ int copying::prepare(path_handle const& from_base, path_view from, path_handle c
   return is_tree ? is_inside() : 0;
 }
 
+// For who removes it after it was copied: `from` is open, and source_ its attributes.
+int copying::note_source(int from) noexcept {
+  if (files_.noted == nullptr) return 0;
+  files_.noted->root.reset(sys::fcntl(from, F_DUPFD_CLOEXEC, 3));
+  return files_.noted->root.get() < 0 ? files_.noted->root.get() : files_.noted->note(0, source_);
+}
+
 // Gives a whole copy, which has a name of its own in the directory `in`, its place.
 int copying::place(int in, char const* name) noexcept {
   int const dir = to_folder_.get();
@@ -185,6 +193,7 @@ int copying::copy_file() noexcept {
   has_source_ = true;
   if (int const e = attributes_of(from.get(), "", source_); e != 0) return e;
   if (!S_ISREG(source_.mode)) return -ESTALE;
+  if (int const e = note_source(from.get()); e != 0) return e;
   told_.total_entries.store(1, std::memory_order_relaxed);
   told_.total_bytes.store(source_.size, std::memory_order_relaxed);
   told_.total_is_known.store(true, std::memory_order_relaxed);
@@ -240,7 +249,11 @@ int copying::make_and_place_special(int room) noexcept {
   constexpr char made[] = "copy";
   if (int const e = take_over(room); e != 0) return e;
   refusals refused;
-  int e = files_.make_special(from_folder_.get(), from_.name, room, made, source_, refused);
+  descriptor const from(open_at(from_folder_.get(), from_.name, O_PATH | O_NOFOLLOW));
+  int e = from.get() < 0 ? from.get() : attributes_of(from.get(), "", source_);
+  if (e == 0 && (S_ISREG(source_.mode) || S_ISDIR(source_.mode))) e = -ESTALE; // exchanged
+  if (e == 0) e = note_source(from.get());
+  if (e == 0) e = files_.make_special(from_folder_.get(), from_.name, room, made, source_, refused);
   if (e != 0) return e;
   e = place(room, made);
   if (!report_.is_in_place) sys::unlinkat(room, made, 0);
@@ -258,7 +271,8 @@ int copying::copy_tree() noexcept {
   descriptor to(made.take(dir, to_.name, from.get(), options_.resume));
   if (to.get() < 0) return is_refused_ = true, to.get();
   attributes root{};
-  int e = attributes_of(to.get(), "", root);
+  int e = note_source(from.get());
+  if (e == 0) e = attributes_of(to.get(), "", root);
   files_.known.find(to.get());
   descriptor const synced(options_.durable ? open_at(to.get(), ".", flags) : -1);
 
@@ -324,8 +338,9 @@ result<copy_report> copying::run(path_handle const& from_base, path_view from, p
 
 result<copy_report> trees::copy_until(path_handle const& from_base, path_view from,
                                       path_handle const& to_base, path_view to, copy_options const& o,
-                                      deadline d, tree_sink* sink, stop_token second) noexcept {
-  std::unique_ptr<copying> const c(new (std::nothrow) copying(o, d, sink, second));
+                                      deadline d, tree_sink* sink, stop_token second,
+                                      copied* noted) noexcept {
+  std::unique_ptr<copying> const c(new (std::nothrow) copying(o, d, sink, second, noted));
   if (c == nullptr) return code(-ENOMEM);
   return c->run(from_base, from, to_base, to);
 }

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "fs/metadata.hpp"
+#include "fs/copied.hpp"
 #include "fs/reporting.hpp"
 #include "fs/tree.hpp"
 #include "sys/clone_extents.hpp"
@@ -32,10 +32,11 @@ class file_copier {
  public:
   using asked_whether_to_end = bool (*)(void* asked) noexcept;
 
-  file_copier(copy_options const& o, reporting& r) noexcept : options(o), report(r) {}
+  file_copier(copy_options const& o, reporting& r, copied* c) noexcept : options(o), report(r), noted(c) {}
 
   copy_options const& options;
   reporting& report;
+  copied* noted; ///< where the names that were copied are noted, or null
   not_kept lost;
   defaults known;
   sys::copy_hints hints;

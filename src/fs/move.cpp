@@ -1,4 +1,4 @@
-// move: a rename, or a copy that is compared and made durable, and then the source is removed.
+// move: a rename, or a copy that is compared and made durable, and then what was copied is removed.
 
 #include "fs/copy_until.hpp"
 #include "fs/file_copier.hpp"
@@ -25,12 +25,10 @@ int end_two_names(int from_dir, split_path const& from, int to_dir, char const* 
     return attributes_of(dir, name, x) == 0 && attributes_of(to_dir, to, y) == 0 && x.id == y.id;
   };
   if (folder.get() < 0 || !are_one(folder.get(), from.name) || x.links < 2 || S_ISDIR(x.mode)) return 0;
-  char aside[unio::detail::longest_name + 1];
-  if (int const e = random_name(aside, random_prefix); e != 0) return e;
-  if (int const e = rename(folder.get(), from.name, folder.get(), aside, relink_mode::no_replace); e != 0)
-    return e;
-  if (are_one(folder.get(), aside)) return static_cast<int>(sys::unlinkat(folder.get(), aside, 0));
-  return rename(folder.get(), aside, folder.get(), from.name, relink_mode::no_replace);
+  char left[unio::detail::longest_name + 1];
+  int const e = remove_if(folder.get(), from.name, left,
+                          [&](char const* now) noexcept { return are_one(folder.get(), now); });
+  return e != -ESTALE ? e : left[0] != '\0' ? -EEXIST : 0;
 }
 
 result<copy_report> move_until(path_handle const& from_base, path_view from, path_handle const& to_base,
@@ -58,24 +56,17 @@ result<copy_report> move_until(path_handle const& from_base, path_view from, pat
   // Once the copy is in place the path may lead to something else.
   descriptor const folder(open_at(from_dir, a.folder, O_PATH | O_DIRECTORY));
   if (folder.get() < 0) return code(folder.get());
-  attributes before{};
-  attributes now{};
-  if (int const is = attributes_of(folder.get(), a.name, before); is != 0) return code(is);
-  result<copy_report> r = copy_until(from_base, from, to_base, to, o, d, sink, second);
+  copied noted;
+  result<copy_report> r = copy_until(from_base, from, to_base, to, o, d, sink, second, &noted);
   if (!r || !r->is_in_place || r->ended || !r->failures.empty()) return r;
-  e = attributes_of(folder.get(), a.name, now);
-  if (e == -ENOENT) return r;
-  bool const is_changed =
-      S_ISREG(now.mode) && (now.size != before.size || now.modified_s != before.modified_s ||
-                            now.modified_ns != before.modified_ns);
-  if (e == 0 && (now.id != before.id || is_changed)) e = -ESTALE; // has something that was not copied
   reduce_options removing;
   removing.threads = o.threads;
-  auto const removed = e != 0 ? result<reduce_report>(code(e))
-                              : reduce_in(folder.get(), a.name, a.has_slash, removing, {}, sink, {});
+  auto removed = reduce_in(folder.get(), a.name, a.has_slash, removing, {}, sink, {}, &noted);
+  if (!removed && removed.error() == std::errc::no_such_file_or_directory) return r;
   if (!removed) r->failures.add({"", "remove", removed.error(), {}});
-  for (std::size_t i = 0; removed && i != removed->failures.kept(); ++i)
-    r->failures.add(removed->failures[i]);
+  if (removed) r->failures = std::move(removed->failures);
+  if (removed && removed->left_as[0] != '\0')
+    r->failures.add({removed->left_as, "remove", code(-EEXIST), "what the source is called now"});
   return r;
 }
 

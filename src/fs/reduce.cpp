@@ -26,7 +26,6 @@ constexpr int checked_every = 256;           // names, between two looks at the 
 constexpr std::uint32_t most_in_vain = 1000; // filesystems that keep names which they do not list, or list
                                              // names which they say are not there
 constexpr char hidden_suffix[] = ".unio-removed";
-constexpr unsigned no_replace = 1; // RENAME_NOREPLACE
 
 // STATX_ATTR_MOUNT_ROOT is of Linux 5.8.
 bool is_mount_point(int dir, char const* name) noexcept {
@@ -67,6 +66,7 @@ std::size_t by_inode(std::byte const* buffer, std::size_t bytes, std::uint64_t* 
 }
 
 struct own {
+  std::uint64_t key;                    // see copied.hpp
   std::atomic<std::uint32_t> remaining; // names in it that could not be removed
   std::uint32_t rounds;                 // how often it was read
   std::uint32_t in_vain;                // rounds in a row that removed nothing from it and left something
@@ -75,16 +75,18 @@ struct own {
 
 class remover final : public crew {
  public:
-  remover(reduce_options const& o, crew_settings const& s, reporting& r) noexcept
-      : crew(s), options_(o), report_(r) {}
+  remover(reduce_options const& o, crew_settings const& s, reporting& r, copied* only) noexcept
+      : crew(s), options_(o), report_(r), only_(only) {}
 
   /// Where the root is, for removing it.
   int parent = -1;
   char const* name = nullptr;
   bool is_gone = false;
 
-  /// Removes what is no directory. 0; -EISDIR; or why not. 0 without `has_removed`: somebody else did.
-  std::int64_t remove(int dir, char const* entry, std::atomic<bool>* has_removed = nullptr) noexcept;
+  /// Removes what is no directory and has the key `key`. 0; -EISDIR; or why not. 0 without `has_removed`:
+  /// somebody else did.
+  std::int64_t remove(int dir, char const* entry, std::uint64_t key,
+                      std::atomic<bool>* has_removed = nullptr) noexcept;
   /// Allows this user to read and change a directory; `entry` empty: `dir` itself.
   static void allow(int dir, char const* entry) noexcept;
 
@@ -94,11 +96,24 @@ class remover final : public crew {
   int clear(worker& w, node& n, int fd) noexcept;
   bool remove_directory(worker& w, node& n, int in) noexcept;
 
+  [[nodiscard]] std::string_view reason(int dir, char const* entry, std::int64_t why) const noexcept {
+    return only_ != nullptr && why == -ESTALE ? "not what was copied" : reason_of(dir, entry, why);
+  }
+
   reduce_options const& options_;
   reporting& report_;
+  copied* only_;
 };
 
-std::int64_t remover::remove(int dir, char const* entry, std::atomic<bool>* has_removed) noexcept {
+std::int64_t remover::remove(int dir, char const* entry, std::uint64_t key,
+                             std::atomic<bool>* has_removed) noexcept {
+  if (only_ != nullptr) {
+    attributes a;
+    int const e = attributes_of(dir, entry, a);
+    if (e != 0) return e == -ENOENT ? 0 : e;
+    if (S_ISDIR(a.mode)) return -EISDIR;
+    if (!only_->has(key, a)) return -ESTALE;
+  }
   std::uint64_t bytes = 0;
   if (options_.count_bytes) {
     struct statx s;
@@ -152,18 +167,19 @@ int remover::clear(worker& w, node& n, int fd) noexcept {
         if (must_end()) break;
       }
       std::int64_t r = -EISDIR;
-      if (e.kind() != entry_kind::directory) r = remove(fd, e.c_str(), &mine.has_removed);
+      if (e.kind() != entry_kind::directory)
+        r = remove(fd, e.c_str(), key_of(mine.key, e.name()), &mine.has_removed);
       if (r == -EISDIR) {
         node* const child = make(w, n, e.name());
         if (child == nullptr) {
           push(children);
           return -ENOMEM;
         }
-        new (&child->extra<own>()) own{0, 0, 0, false};
+        new (&child->extra<own>()) own{key_of(mine.key, e.name()), 0, 0, 0, false};
         children.push(*child);
       } else if (r != 0) {
         n.extra<own>().remaining.fetch_add(1, std::memory_order_relaxed);
-        report_.fail(path(w, n, e.name()), "remove", r, reason_of(fd, e.c_str(), r));
+        report_.fail(path(w, n, e.name()), "remove", r, reason(fd, e.c_str(), r));
       }
     }
     push(children);
@@ -210,7 +226,7 @@ int remover::visit(worker& w, node& n) noexcept {
   }
   std::int64_t e = fd;
   if (fd == -ENOTDIR || fd == -ELOOP) { // exchanged for something else
-    e = remove(dir, n.name);
+    e = remove(dir, n.name, n.extra<own>().key);
   } else if (fd == -EXDEV) {
     e = -EBUSY;
   } else {
@@ -222,7 +238,7 @@ int remover::visit(worker& w, node& n) noexcept {
   if (e == -EISDIR) e = 0; // exchanged again: left() tries both
   if (e != 0) {
     report_.fail(path(w, n, {}), fd == -EXDEV ? "remove" : "open", e,
-                 fd == -EXDEV ? "mount point" : reason_of(dir, n.name, e));
+                 fd == -EXDEV ? "mount point" : reason(dir, n.name, e));
     n.extra<own>().remaining.store(1, std::memory_order_relaxed);
   }
   unuse(in);
@@ -239,7 +255,7 @@ bool remover::remove_directory(worker& w, node& n, int in) noexcept {
     if (n.parent != nullptr) n.parent->extra<own>().has_removed.store(true, std::memory_order_relaxed);
   }
   if (e == -ENOTDIR) { // exchanged for something else, perhaps back by now
-    e = remove(in, entry);
+    e = remove(in, entry, mine.key);
     if (e == -EISDIR) e = -ENOTEMPTY;
   }
   if (e == 0 || e == -ENOENT) {
@@ -251,7 +267,7 @@ bool remover::remove_directory(worker& w, node& n, int in) noexcept {
     if (mine.in_vain != most_in_vain) return false;
   }
   mine.remaining.store(1, std::memory_order_relaxed);
-  report_.fail(path(w, n, {}), "remove", e, reason_of(in, entry, e));
+  report_.fail(path(w, n, {}), "remove", e, reason(in, entry, e));
   return true;
 }
 
@@ -294,19 +310,35 @@ struct hidden_name {
 // Removes one name of `folder`; `hidden` is its name until it is gone; empty: as it is. Adds to
 // `report`, of which `told` has the numbers. An error: nothing was begun.
 int remove_name(int folder, char const* name, char const* hidden, bool must_be_directory,
-                reduce_options const& o, crew_settings const& s, reporting& told,
-                reduce_report& report) noexcept {
+                reduce_options const& o, crew_settings const& s, reporting& told, reduce_report& report,
+                copied* only = nullptr) noexcept {
   report.is_gone = false;
   struct statx status;
   auto e = sys::statx(folder, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &status);
   if (e < 0) return static_cast<int>(e);
   bool const is_directory = kind_of(status.stx_mode) == entry_kind::directory;
   if (must_be_directory && !is_directory) return -ENOTDIR;
-  remover all(o, s, told);
+  remover all(o, s, told, only);
   all.parent = folder;
   all.name = name;
   if (!is_directory) {
-    e = all.remove(folder, name);
+    auto const is_copied = [&](char const* now) noexcept {
+      attributes a;
+      attributes b;
+      return attributes_of(folder, now, a) == 0 && attributes_of(only->root.get(), "", b) == 0 &&
+             a.id == b.id && only->has(0, a);
+    };
+    if (only == nullptr) {
+      e = all.remove(folder, name, 0);
+    } else if (!is_copied(name)) {
+      e = -ESTALE; // need not be renamed
+    } else {
+      e = remove_if(folder, name, report.left_as, is_copied);
+    }
+    if (e != 0 && report.left_as[0] != '\0') {
+      told.fail({}, "remove", e, "not what was copied");
+      return 0;
+    }
     report.is_gone = e == 0;
     return static_cast<int>(e);
   }
@@ -323,28 +355,33 @@ int remove_name(int folder, char const* name, char const* hidden, bool must_be_d
     report.is_gone = true;
     return 0;
   }
-  bool const is_hidden = *hidden != '\0' && sys::renameat(folder, name, folder, hidden, no_replace) == 0;
+  constexpr auto never_replaces = relink_mode::no_replace;
+  using unio::detail::rename;
+  bool const is_hidden = *hidden != '\0' && rename(folder, name, folder, hidden, never_replaces) == 0;
   if (is_hidden) all.name = hidden;
-  // The name must be that of the open directory, or another one would be removed at the end.
+  // The name must be that of the open directory, or another one would be removed at the end; and what was
+  // copied that directory.
   inode_id opened;
   inode_id named;
   struct stat now;
   if (identify(fd, opened) == 0 && sys::fstatat(folder, all.name, &now, AT_SYMLINK_NOFOLLOW) == 0)
     named = {now.st_dev, now.st_ino};
-  e = opened != named ? -ESTALE : 0;
+  inode_id wanted = opened;
+  if (only != nullptr && identify(only->root.get(), wanted) != 0) wanted = {};
+  e = opened != named || opened != wanted ? -ESTALE : 0;
   if (e == 0) {
     e = all.begin(fd);
   } else {
     sys::close(fd);
   }
   if (e == 0) {
-    new (&all.root().extra<own>()) own{0, 0, 0, false};
+    new (&all.root().extra<own>()) own{0, 0, 0, 0, false};
     int const ended = all.run();
     if (ended != 0) report.ended = code(ended);
     report.is_gone = all.is_gone;
   }
   if (is_hidden && !report.is_gone) {
-    auto const back = sys::renameat(folder, hidden, folder, name, no_replace);
+    int const back = rename(folder, hidden, folder, name, never_replaces);
     // ENOENT: another call, which has found it hidden, was faster.
     if (back != 0 && back != -ENOENT) std::memcpy(report.left_as, hidden, std::strlen(hidden) + 1);
   }
@@ -374,12 +411,14 @@ result<reduce_report> finished(reporting& told, reduce_report& report) noexcept 
 
 result<reduce_report> trees::reduce_in(int folder, char const* name, bool must_be_directory,
                                        reduce_options const& o, deadline d, tree_sink* sink,
-                                       stop_token second) noexcept {
+                                       stop_token second, copied* only) noexcept {
   reporting told(sink);
   reduce_report report;
-  hidden_name const hidden(name);
-  int const e = remove_name(folder, name, o.rename_first ? hidden.text : "", must_be_directory, o,
-                            reduce_settings(o, d, second), told, report);
+  hidden_name hidden(name);
+  int e = only != nullptr ? random_name(hidden.text, moved_prefix) : 0;
+  if (e == 0)
+    e = remove_name(folder, name, o.rename_first ? hidden.text : "", must_be_directory, o,
+                    reduce_settings(o, d, second), told, report, only);
   if (e != 0) return code(e);
   return finished(told, report);
 }

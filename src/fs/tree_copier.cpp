@@ -28,6 +28,7 @@ struct first_name {
 
 struct own {
   attributes source;
+  std::uint64_t key; // see copied.hpp
   bool is_made;
 };
 
@@ -45,8 +46,9 @@ class tree_copier final : public crew {
   int left(worker& w, node& n) noexcept override;
   bool is_gone(worker& w, node& n) noexcept;
   int make_directory(worker& w, node& n) noexcept;
-  std::int64_t copy_one(worker& w, node& n, int in, int out, directory_entry const& e) noexcept;
-  std::int64_t copy_file(worker& w, node& n, int in, int out, char const* name) noexcept;
+  std::int64_t copy_one(worker& w, node& n, int in, int out, directory_entry const& e,
+                        attributes& a) noexcept;
+  std::int64_t copy_file(worker& w, node& n, int in, int out, char const* name, attributes& a) noexcept;
   std::int64_t link(worker& w, node& n, int out, char const* name, attributes const& a, first_name*& first,
                     bool& is_linked) noexcept;
   bool is_whole(int out, char const* name, attributes const& a) const noexcept;
@@ -187,10 +189,10 @@ std::int64_t tree_copier::link(worker& w, node& n, int out, char const* name, at
   return 0;
 }
 
-std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char const* name) noexcept {
+std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char const* name,
+                                    attributes& a) noexcept {
   descriptor const from(open_at(in, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   if (from.get() < 0) return from.get();
-  attributes a;
   if (int const e = attributes_of(from.get(), "", a); e != 0) return e;
   if (!S_ISREG(a.mode)) return -ESTALE; // exchanged after it was listed
 
@@ -255,17 +257,17 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
   return e;
 }
 
-std::int64_t tree_copier::copy_one(worker& w, node& n, int in, int out,
-                                   directory_entry const& entry) noexcept {
+// `a`: what the copy was made of.
+std::int64_t tree_copier::copy_one(worker& w, node& n, int in, int out, directory_entry const& entry,
+                                   attributes& a) noexcept {
   char const* const name = entry.c_str();
   if (entry.kind() == entry_kind::file) {
-    auto const e = copy_file(w, n, in, out, name);
+    auto const e = copy_file(w, n, in, out, name, a);
     if (e != -ESTALE && e != -ELOOP && e != -ENXIO) return e;
   }
-  attributes a;
   if (int const e = attributes_of(in, name, a); e != 0) return e;
   if (S_ISDIR(a.mode)) return -EISDIR;
-  if (S_ISREG(a.mode)) return copy_file(w, n, in, out, name);
+  if (S_ISREG(a.mode)) return copy_file(w, n, in, out, name, a);
   bool is_linked = false;
   first_name* first = nullptr;
   std::unique_lock lock(linked_mutex_, std::defer_lock);
@@ -344,6 +346,7 @@ int tree_copier::visit(worker& w, node& n) noexcept {
     return 0;
   }
   mine.is_made = true;
+  if (n.parent != nullptr) mine.key = key_of(n.parent->extra<own>().key, n.name);
   // It may have its owner, its mode and its ACLs already.
   if (int const t = is_continued_ ? take_over(out) : 0; t != 0) fail(w, n, "", "take over", t);
   files_.report.entries.fetch_add(1, std::memory_order_relaxed);
@@ -360,8 +363,10 @@ int tree_copier::visit(worker& w, node& n) noexcept {
     for (directory_entry const& entry : all) {
       if (must_end()) break;
       files_.report.tell();
+      attributes a{};
       std::int64_t r = -EISDIR;
-      if (entry.kind() != entry_kind::directory) r = copy_one(w, n, in, out, entry);
+      if (entry.kind() != entry_kind::directory) r = copy_one(w, n, in, out, entry, a);
+      if (r == 0 && files_.noted != nullptr) r = files_.noted->note(key_of(mine.key, entry.name()), a);
       if (r == -EISDIR) {
         node* const child = make(w, n, entry.name());
         if (child == nullptr) {
@@ -374,7 +379,6 @@ int tree_copier::visit(worker& w, node& n) noexcept {
         e = r;
         break;
       } else if (r != 0) {
-        attributes a;
         bool const is_gone = r == -ENOENT && attributes_of(in, entry.c_str(), a) == -ENOENT;
         if (!is_gone) fail(w, n, entry.c_str(), "copy", r);
       }

@@ -476,6 +476,10 @@ TEST_F(copy_, a_stop_and_a_deadline_leave_the_old_state_or_what_can_be_resumed) 
   (void)::chmod((directory / "c/closed").c_str(), 0755);
 }
 
+// What another process does at a call, and where.
+std::string const* where;
+int turn;
+
 std::atomic<int> steps_left;
 void die_at_the_step() noexcept {
   if (--steps_left == 0) ::kill(::getpid(), SIGKILL);
@@ -651,6 +655,44 @@ TEST_F(copy_, killed_at_any_step_leaves_the_old_state_or_what_can_be_resumed) {
   EXPECT_EQ(compared(from, to), "");
 }
 
+// Killed at its n-th rename or removal, for each n, and moved again: no part of a source replaces the copy.
+TEST_F(copy_, moved_again_after_a_kill_is_whole) {
+  std::string const same = directory / "same";
+  test::make_bushy(same, 2, 1, 1);
+  bool is_done = false;
+  int step = 1;
+  for (; !is_done && step < 100; ++step) {
+    ASSERT_TRUE(clone_or_copy({}, same, {}, a));
+    pid_t const child = ::fork();
+    if (child == 0) {
+      test::failing_calls calls;
+      turn = 0;
+      steps_left = step;
+      calls.answer<&table::renameat>(
+          [](int d, char const* p, int e, char const* q, unsigned f) noexcept -> std::int64_t {
+            if (turn++ == 0) return -EXDEV; // as between filesystems
+            die_at_the_step();
+            return unio::sys::kernel.renameat(d, p, e, q, f);
+          });
+      calls.answer<&table::unlinkat>([](int d, char const* p, int f) noexcept {
+        die_at_the_step();
+        return unio::sys::kernel.unlinkat(d, p, f);
+      });
+      auto const r = unio::fs::move({}, a, {}, b, {{.threads = 1}});
+      ::_exit(r && r->failures.empty() ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    is_done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    ASSERT_TRUE(is_done || WIFSIGNALED(status)) << step;
+    auto const r = unio::fs::move({}, a, {}, b, {.replace = true, .resume = true});
+    ASSERT_TRUE(r || r.error() == std::errc::no_such_file_or_directory) << step << r.error().message();
+    ASSERT_EQ(compared(same, b), "") << step;
+    ASSERT_EQ(::system(("cd '" + directory.path() + "' && rm -rf a b .[!.]*").c_str()), 0);
+  }
+  EXPECT_GT(step, 10);
+}
+
 // Another thread exchanges directories of the source and links to a directory outside of it.
 TEST_F(copy_, copies_nothing_from_outside_while_others_exchange_directories_and_links) {
   test::make_bushy(a, 3, 2, 2);
@@ -710,10 +752,6 @@ TEST_F(copy_, move_renames_or_copies_and_removes) {
   EXPECT_EQ(compared(directory / "same", other / "b"), "");
   (void)::chmod((directory / "same/closed").c_str(), 0755);
 }
-
-// What another process does at a call, and where.
-std::string const* where;
-int turn;
 
 // What filesystems say of a directory that is not empty, XFS the latter.
 TEST_F(copy_, move_replaces_a_tree_if_asked) {
@@ -798,6 +836,67 @@ TEST_F(copy_, move_removes_no_file_that_was_written_to_since_it_was_copied) {
   EXPECT_EQ(directory.read("b"), "old");
 }
 
+// Between the last look at it and its removal.
+TEST_F(copy_, move_removes_no_file_that_takes_the_place_of_its_source_in_the_end) {
+  test::make_file(a, "old");
+  where = &a;
+  turn = 0;
+  test::failing_calls calls;
+  static constexpr auto exchange = [] {
+    test::make_file(*where + ".new", "new");
+    ::rename((*where + ".new").c_str(), where->c_str());
+  };
+  calls.answer<&table::renameat>(
+      [](int in, char const* from, int out, char const* to, unsigned flags) noexcept -> std::int64_t {
+        if (turn++ == 0) return -EXDEV; // as between filesystems
+        if (std::string_view(to).starts_with(".unio-moved-")) exchange();
+        return unio::sys::kernel.renameat(in, from, out, to, flags);
+      });
+  calls.answer<&table::unlinkat>([](int in, char const* name, int flags) noexcept {
+    if (std::string_view(name) == "a") exchange();
+    return unio::sys::kernel.unlinkat(in, name, flags);
+  });
+  expect_move_to_leave_the_source();
+  EXPECT_EQ(directory.read("a"), "new");
+  EXPECT_EQ(directory.read("b"), "old");
+  EXPECT_EQ(names(), "a b ");
+}
+
+TEST_F(copy_, move_leaves_what_others_write_into_a_tree_after_it_was_copied) {
+  test::make_bushy(a, 2, 2, 2);
+  ::symlink("file0", (a + "/link").c_str());
+  test::make_bushy(directory / "same", 2, 2, 2);
+  where = &a;
+  turn = 0;
+  test::failing_calls calls;
+  calls.fail<&table::renameat>(EXDEV);               // as between filesystems
+  calls.answer<&table::syncfs>([](int fd) noexcept { // the copy is whole
+    std::ofstream(*where + "/file1", std::ios::app) << " and more";
+    test::make_file(*where + "/dir0/new", "new");
+    test::make_bushy(*where + "/dir1/more", 0, 1, 0);
+    ::symlink("/other", (*where + "/other").c_str());
+    ::rename((*where + "/other").c_str(), (*where + "/link").c_str());
+    return unio::sys::kernel.syncfs(fd);
+  });
+  auto const r = unio::fs::move({}, a, {}, b);
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_TRUE(r->is_in_place);
+  std::map<std::string, int> failed;
+  for (std::size_t i = 0; i != r->failures.kept(); ++i)
+    failed[std::string(r->failures[i].path)] = r->failures[i].why.value();
+  EXPECT_EQ(failed,
+            (std::map<std::string, int>{
+                {"dir0/new", ESTALE}, {"dir1/more/file0", ESTALE}, {"file1", ESTALE}, {"link", ESTALE}}));
+  EXPECT_EQ(r->failures.count(), 4u);
+  std::set<std::string> left;
+  for (auto const& e : std::filesystem::recursive_directory_iterator(a))
+    if (!e.is_directory()) left.insert(e.path().lexically_relative(a));
+  EXPECT_EQ(left, (std::set<std::string>{"dir0/new", "dir1/more/file0", "file1", "link"}));
+  EXPECT_EQ(directory.read("a/file1"), "text and more");
+  ::unlink((b + "/link").c_str());
+  EXPECT_EQ(::system(("diff -r '" + (directory / "same") + "' '" + b + "'").c_str()), 0);
+}
+
 TEST_F(copy_, of_what_is_in_layers_is_equal_to_it) {
   test::quick_directory const quick; // not on an overlay itself
   for (auto const* name : {"lower", "upper", "work", "merged"}) ::mkdir((quick / name).c_str(), 0755);
@@ -814,6 +913,42 @@ TEST_F(copy_, of_what_is_in_layers_is_equal_to_it) {
   ASSERT_TRUE(r);
   EXPECT_TRUE(r->is_in_place && r->failures.empty());
   EXPECT_EQ(same, "");
+}
+
+// A rename brings a file of the lower layer up, where it may have another number.
+TEST_F(copy_, move_takes_all_from_layers_on_two_filesystems) {
+  test::quick_directory const quick;
+  for (auto const* name : {"upper", "work", "merged", "same"}) ::mkdir((quick / name).c_str(), 0755);
+  ::mkdir((directory / "lower").c_str(), 0755);
+  make_rich(directory / "lower/a");
+  make_rich(directory / "lower/gone");
+  std::string const merged = quick / "merged";
+  std::string const layers =
+      "lowerdir=" + (directory / "lower") + ",upperdir=" + (quick / "upper") + ",workdir=" + (quick / "work");
+  if (::mount("overlay", merged.c_str(), "overlay", 0, layers.c_str()) != 0)
+    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+  auto const file = unio::fs::move({}, merged + "/a/large", {}, directory / "large");
+  bool const file_is_gone = !test::exists(merged + "/a/large");
+  auto const pipe = unio::fs::move({}, merged + "/a/pipe", {}, directory / "pipe");
+  test::make_file(merged + "/a/dir1/new", "in the upper layer");
+  bool const is_copied = clone_or_copy({}, merged + "/a", {}, quick / "same/a").has_value();
+  auto const tree = unio::fs::move({}, merged + "/a", {}, directory / "moved");
+  bool const tree_is_gone = !test::exists(merged + "/a");
+  EXPECT_EQ(::system(("rm -r '" + merged + "/gone/dir0' && mkdir '" + merged + "/gone/dir0'").c_str()), 0);
+  ::umount(merged.c_str());
+  EXPECT_TRUE(file && file->failures.empty() && file_is_gone) << file->failures[0].why.message();
+  EXPECT_TRUE(pipe && pipe->failures.empty());
+  EXPECT_TRUE(tree && tree->failures.empty() && tree_is_gone) << tree->failures[0].path;
+  EXPECT_TRUE(is_copied);
+  EXPECT_EQ(compared(quick / "same/a", directory / "moved"), "");
+  // The layer itself: what it has of removed names and replaced directories belongs to it.
+  ASSERT_TRUE(clone_or_copy({}, quick / "upper", {}, quick / "same/upper"));
+  auto const layer = unio::fs::move({}, quick / "upper", {}, directory / "upper");
+  ASSERT_TRUE(layer);
+  bool const is_whole = layer->failures.empty();
+  EXPECT_EQ(compared(quick / "same/upper", is_whole ? directory / "upper" : quick / "upper"), "");
+  for (auto const* name : {"lower/a", "lower/gone", "moved"})
+    (void)::chmod((directory / name + std::string("/closed")).c_str(), 0755);
 }
 
 // On filesystems of a loop device, where this may mount them.

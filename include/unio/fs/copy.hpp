@@ -110,14 +110,18 @@ struct copy_report {
                                                                   deadline d = {}, tree_sink* sink = nullptr);
 
 /// Renames; where that is not possible (another filesystem): copies, verified and durable, and then removes
-/// the source. If anything could not be copied, or what was replaced not be removed, the source stays whole,
-/// and the copy is in place. Of two names of one file `to` is left.
+/// what was copied. If anything could not be copied, or what was replaced not be removed, the source stays
+/// whole, and the copy is in place. Of two names of one file `to` is left.
 ///
 /// Returns  as clone_or_copy(); with `entries` 0 if it was a rename. What of the source could not be removed
-///          is among the failures: then both are there. ESTALE: something else has its name, or the file was
-///          written to since, and stays. What others write into a tree while it is copied is removed with it
+///          is among the failures: then both are there. ESTALE: something else has its name, it was written
+///          to since, or was made after its directory had been read; it stays, with the directories above it.
+///          A file that others write to has another size or time then; by a shared map perhaps later
 /// Errors   as clone_or_copy(), and renameat2(2)
-/// Cost     one system call if it is a rename; otherwise clone_or_copy(), verified and durable, and reduce()
+/// Killed   while the source is removed: the copy is in place, and what is left of the source is called
+///          .unio-moved-…; or as before if it cannot be renamed (directories of lower layers of overlayfs)
+/// Cost     one system call if it is a rename; otherwise clone_or_copy(), verified and durable, and reduce(),
+///          with a system call and some 100 bytes of memory more for each name
 /// Source   A-05
 [[nodiscard]] UNIO_API result<copy_report> move(path_handle const& from_base, path_view from,
                                                 path_handle const& to_base, path_view to,
