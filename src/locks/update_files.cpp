@@ -199,6 +199,24 @@ int update_files::state::read(file& f, std::size_t& size) const noexcept {
   return 0;
 }
 
+namespace {
+
+// Without its ACL a file's mode gives the group what that gives anyone but the owner. 0, or a negative errno.
+int copy_acl(int folder, char const* name, int to) noexcept {
+  constexpr char acl[] = "system.posix_acl_access";
+  char value[16 << 10];
+  descriptor const from(unio::detail::open_at(folder, name, O_PATH | O_NOFOLLOW, 0));
+  auto n = sys::getxattr(unio::detail::descriptor_path(from.get()).text, acl, value, sizeof value);
+  if (n == -ENOENT || n == -ENOTDIR) { // no /proc
+    descriptor const read(unio::detail::open_at(folder, name, reading, 0));
+    n = sys::fgetxattr(read.get(), acl, value, sizeof value);
+  }
+  if (n == -ENODATA || n == -EOPNOTSUPP || n == -ENOSYS) return 0;
+  return static_cast<int>(n < 0 ? n : sys::fsetxattr(to, acl, value, static_cast<std::size_t>(n), 0));
+}
+
+} // namespace
+
 int update_files::state::prepare(file& f, std::span<std::byte const> bytes) const noexcept {
   place p;
   if (int const e = p.find(root(), f.path); e != 0) return e;
@@ -221,6 +239,7 @@ int update_files::state::prepare(file& f, std::span<std::byte const> bytes) cons
     if (is_others && ::fchown(d.get(), old.st_uid, old.st_gid) != 0) e = -EPERM;
     // After fchown(2), which clears bits. With an ACL it would give its users what the group may do.
     if (e == 0) e = static_cast<int>(sys::fchmod(d.get(), old.st_mode & 07777));
+    if (e == 0) e = copy_acl(p.folder.get(), p.name, d.get());
   }
   if (e == 0) e = static_cast<int>(sys::uninterrupted([&] { return sys::fsync(d.get()); }));
   if (e != 0) {

@@ -168,6 +168,25 @@ TEST_F(update_files_, inherits_no_acl_that_the_old_file_does_not_have) {
   EXPECT_EQ(seen(), 'n');
 }
 
+TEST_F(update_files_, keeps_the_acl_of_the_old_file) {
+  struct {
+    std::uint32_t version = 2;
+    struct {
+      std::uint16_t tag, rights;
+      std::uint32_t id;
+    } entries[5] = {{1, 6, ~0U}, {2, 6, 12345}, {4, 0, ~0U}, {16, 6, ~0U}, {32, 0, ~0U}};
+  } const acl;
+  std::string const a = directory / "tree/a";
+  if (::setxattr(a.c_str(), "system.posix_acl_access", &acl, sizeof acl, 0) != 0)
+    GTEST_SKIP() << "no ACLs here: " << std::strerror(errno);
+  ASSERT_FALSE(replace_both());
+  char now[sizeof acl];
+  ASSERT_EQ(::getxattr(a.c_str(), "system.posix_acl_access", now, sizeof now), ssize_t{sizeof acl});
+  EXPECT_EQ(std::memcmp(now, &acl, sizeof acl), 0);
+  struct stat s{};
+  EXPECT_TRUE(::stat(a.c_str(), &s) == 0 && (s.st_mode & 07777) == 0660);
+}
+
 TEST_F(update_files_, is_alone_with_its_files_or_shares_them) {
   atomic_append m = mutex();
   atomic_append other = mutex();

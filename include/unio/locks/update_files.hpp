@@ -20,7 +20,7 @@
 //   NFS                 as reliable as the mutex; a rename may be reported as failed although it was done
 //   fork                the child's copy does nothing: error::inherited_by_fork
 //   fairness, waiting   the mutex's; commits of one tree take turns, in the kernel's order
-//   cost                108 system calls for two files of one folder, read and replaced, with byte_ranges;
+//   cost                114 system calls for two files of one folder, read and replaced, with byte_ranges;
 //                       seven of them wait for the disk: one for each file, two for each folder, three more
 //
 // A file is a path relative to the tree, without "." and "..", and without links on the way; entity_of(path)
@@ -95,9 +95,9 @@ class UNIO_API update_files {
   /// Cost           opens and reads the file each time, into memory of its size
   [[nodiscard]] result<std::span<std::byte const>> contents(std::size_t i) noexcept;
 
-  /// Prepares what will replace the file: a new inode, of the same owner, group and permissions, on the disk
-  /// when this returns. Extended attributes are not kept, and other names of the old inode keep the old
-  /// inode. A second call drops what the first prepared.
+  /// Prepares what will replace the file: a new inode, of the same owner, group, permissions and ACL, on the
+  /// disk when this returns. Other extended attributes are not kept, and other names of the old inode keep
+  /// the old inode. A second call drops what the first prepared.
   ///
   /// Errors         EBADF if begun shared; ENOSPC, EFBIG, EDQUOT; EPERM for an owner that cannot be kept;
   ///                error::inherited_by_fork; as openat(2), write(2), fsync(2). commit() will fail for the
