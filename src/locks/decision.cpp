@@ -106,8 +106,13 @@ int decision::load(int tree) noexcept {
   if (!S_ISREG(s.st_mode)) return native(error::not_a_lock_file);
   if (s.st_nlink == 0) return 0; // another process has completed it
   int e = check_attributes(s);
-  if (struct stat root; e == -EPERM && sys::fstat(tree, &root) == 0 && root.st_uid == s.st_uid)
-    e = 0; // of the owner of the tree, who may do all that it says without it
+  is_members_ = false;
+  maker_ = s.st_uid;
+  if (struct stat root; e == -EPERM && sys::fstat(tree, &root) == 0) {
+    bool const is_owners = root.st_uid == s.st_uid; // who may do all that it says without it
+    is_members_ = !is_owners && is_groups(root) && root.st_gid == s.st_gid;
+    if (is_owners || is_members_) e = 0;
+  }
   if (e != 0) return e;
   auto const size = static_cast<std::size_t>(s.st_size);
   if (size < sizeof(header) || size > largest_decision) return native(error::damaged_lock_file);
@@ -146,13 +151,22 @@ int decision::check() noexcept {
   return 0;
 }
 
+// A member of the group might not write all folders of the tree, but has written down that what another user
+// prepares there is decided.
+int decision::may_place(int folder, char const* name) const noexcept {
+  struct stat s;
+  if (!is_members_) return 0;
+  auto const e = sys::fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW);
+  return e < 0 ? static_cast<int>(e) : s.st_uid == maker_ ? 0 : -EPERM;
+}
+
 int decision::save(int tree) const noexcept {
   if (int const e = remove(tree, next_decision_name); e != 0) return e;
   descriptor const d(unio::detail::open_at(tree, next_decision_name, making, 0600));
   if (d.get() < 0) return d.get();
   hooks::step("update.decision_made");
   struct stat root; // who may read the tree looks whether it is about what they read
-  if (sys::fstat(tree, &root) == 0) (void)sys::fchmod(d.get(), 0600 | (root.st_mode & 0044));
+  if (sys::fstat(tree, &root) == 0) share_like(d.get(), root, 0600 | (root.st_mode & 0044), true);
   int e = write_all(d.get(), bytes_.get(), size_);
   hooks::step("update.decision_written");
   if (e == 0) e = static_cast<int>(sys::uninterrupted([&] { return sys::fsync(d.get()); }));
@@ -165,9 +179,10 @@ int complete(int tree, decision const& d) noexcept {
     int const found = p.find(tree, path);
     if (found == -ENOENT || found == -ENOTDIR) return 0; // the folder was removed with all that was in it
     if (found != 0) return found;
-    auto const r = sys::renameat(p.folder.get(), p.new_name, p.folder.get(), p.name, 0);
+    int r = d.may_place(p.folder.get(), p.new_name);
+    if (r == 0) r = static_cast<int>(sys::renameat(p.folder.get(), p.new_name, p.folder.get(), p.name, 0));
     hooks::step("update.renamed");
-    return r == -ENOENT ? 0 : static_cast<int>(r);
+    return r == -ENOENT ? 0 : r;
   });
   if (e != 0) return e;
   folders synced(tree);

@@ -92,6 +92,8 @@ class decision {
     ++files_;
   }
   void seal() noexcept;
+  /// Whether what has the name in the folder may be put in place by it: 0, -EPERM, or why that is not known.
+  [[nodiscard]] int may_place(int folder, char const* name) const noexcept;
   /// To the disk, under a name that means nothing.
   int save(int tree) const noexcept;
 
@@ -116,6 +118,8 @@ class decision {
   int check() noexcept;
 
   std::unique_ptr<std::byte[]> bytes_;
+  bool is_members_ = false; // of the tree's group: it may do what its maker may
+  uid_t maker_ = 0;
   std::size_t size_ = 0;
   std::size_t end_ = 0;
   std::uint32_t files_ = 0;

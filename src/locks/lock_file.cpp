@@ -44,10 +44,9 @@ bool trusts_group(int directory, struct stat const& lock) noexcept {
   return (lock.st_mode & S_IWGRP) != 0 && sys::fstat(directory, &s) == 0 && (s.st_mode & S_IWOTH) == 0;
 }
 
-// Opens it to the users of the lock file; not to another group, if the lock file's cannot be given.
-void share_like(int fd, struct stat const& lock) noexcept {
-  bool const has_group = ::fchown(fd, static_cast<uid_t>(-1), lock.st_gid) == 0;
-  (void)sys::fchmod(fd, lock.st_mode & (has_group ? 0666U : 0606U));
+// Opens it to the users of the lock file.
+void share(int fd, struct stat const& lock, bool is_new) noexcept {
+  share_like(fd, lock, lock.st_mode & 0666, is_new);
 }
 
 // Opens the inode behind an O_PATH descriptor for use, whatever happened to its name. Without /proc: by its
@@ -76,6 +75,16 @@ template <std::size_t N> int copy(std::string_view part, char (&to)[N]) noexcept
 
 } // namespace
 
+bool is_groups(struct stat const& folder) noexcept {
+  return (folder.st_mode & (S_IWGRP | S_IWOTH)) == S_IWGRP;
+}
+
+void share_like(int fd, struct stat const& like, unsigned mode, bool is_new) noexcept {
+  uid_t const owner = is_new && ::geteuid() == 0 ? like.st_uid : static_cast<uid_t>(-1);
+  bool const has_group = ::fchown(fd, owner, like.st_gid) == 0;
+  (void)sys::fchmod(fd, mode & (has_group ? 0666U : 0606U));
+}
+
 int check_attributes(struct stat const& s) noexcept {
   if (S_ISLNK(s.st_mode)) return -ELOOP;
   if (S_ISDIR(s.st_mode)) return -EISDIR;
@@ -86,7 +95,7 @@ int check_attributes(struct stat const& s) noexcept {
   return is_own(s) ? 0 : -EPERM;
 }
 
-int lock_file::open_existing(bool wants_directory, struct stat const* beside) noexcept {
+int lock_file::open_existing(bool wants_directory, struct stat const* beside, bool is_empty) noexcept {
   auto const found = sys::openat(directory_, name_, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
   if (found < 0) return static_cast<int>(found);
   auto const path_fd = static_cast<int>(found);
@@ -98,19 +107,33 @@ int lock_file::open_existing(bool wants_directory, struct stat const* beside) no
     e = fd_ < 0 ? fd_ : 0;
   }
   sys::close(path_fd);
-  // Its maker may have died before this; and the mode of the lock file may have changed since.
+  // Its maker may have died before this; and the mode of the lock file may have changed since. What should be
+  // empty, and is not, has got its name from who may change the folder, and is not to be shown to them.
   bool const is_shared_otherwise =
-      e == 0 && beside != nullptr && s.st_uid == ::geteuid() &&
-      (s.st_gid != beside->st_gid || (s.st_mode & 07777) != (beside->st_mode & 0666));
-  if (is_shared_otherwise) share_like(fd_, *beside);
+      e == 0 && beside != nullptr && s.st_uid == ::geteuid() && (!is_empty || s.st_size == 0) &&
+      (s.st_gid != beside->st_gid || (s.st_mode & 07777) != (beside->st_mode & 0666) ||
+       (is_empty && s.st_uid != beside->st_uid));
+  if (is_shared_otherwise) share(fd_, *beside, is_empty);
   return e;
 }
 
 int lock_file::create(struct stat const* beside) noexcept {
   fd_ = sys::open_unshared(directory_, name_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (fd_ < 0) return fd_;
-  if (beside != nullptr) share_like(fd_, *beside);
+  if (beside != nullptr) share(fd_, *beside, true);
   return 0;
+}
+
+// For the users of `beside`. `made` null: does not create it.
+int lock_file::open_or_create(struct stat const& beside, bool* made, bool is_empty) noexcept {
+  int e = -EEXIST;
+  for (int attempts = 0; e == -EEXIST && attempts != 1000; ++attempts) {
+    e = open_existing(false, &beside, is_empty);
+    if (e != -ENOENT || made == nullptr) break;
+    e = create(&beside);
+    *made = e == 0;
+  }
+  return e == 0 ? opened() : e;
 }
 
 int lock_file::open_named(bool wants_directory) noexcept {
@@ -176,15 +199,22 @@ result<lock_file> lock_file::open_beside(char const* what, bool* made) const noe
   if (auto const e = sys::fstat(fd_, &s); e < 0) return to_error_code(static_cast<int>(e));
   f.directory_ = sys::open_unshared(directory_, ".", O_PATH | O_DIRECTORY, 0);
   if (f.directory_ < 0) return to_error_code(f.directory_);
-  int e = -EEXIST;
-  for (int attempts = 0; e == -EEXIST && attempts != 1000; ++attempts) {
-    e = f.open_existing(false, &s);
-    if (e != -ENOENT || made == nullptr) break;
-    e = f.create(&s);
-    *made = e == 0;
-  }
-  if (e == 0) e = f.opened();
-  if (e != 0) return to_error_code(e);
+  if (int const e = f.open_or_create(s, made, false); e != 0) return to_error_code(e);
+  return f;
+}
+
+// Not for who may only read the folder: a lock for reading would hold up the others.
+result<lock_file> lock_file::open_of_writers(int folder, char const* name) noexcept {
+  lock_file f;
+  f.generation_ = sys::fork_generation();
+  std::strcpy(f.name_, name);
+  struct stat s;
+  if (auto const e = sys::fstat(folder, &s); e < 0) return to_error_code(static_cast<int>(e));
+  f.directory_ = sys::open_unshared(folder, ".", O_PATH | O_DIRECTORY, 0);
+  if (f.directory_ < 0) return to_error_code(f.directory_);
+  s.st_mode = S_IFREG | (is_groups(s) ? 0660 : 0600);
+  bool made = false;
+  if (int const e = f.open_or_create(s, &made, true); e != 0) return to_error_code(e);
   return f;
 }
 

@@ -17,6 +17,13 @@
 
 namespace unio::inline v0_1::fs {
 
+/// Whether the group of a folder may write it, and not everyone: what has its group was made by a member.
+bool is_groups(struct stat const& folder) noexcept;
+
+/// Gives a file the group of `like` and `mode`, without the group's part if that cannot be given; a new one
+/// its owner as well, as root.
+void share_like(int fd, struct stat const& like, unsigned mode, bool is_new) noexcept;
+
 /// Whether a file may be one of ours, as far as its attributes tell: ELOOP, EISDIR, ENOENT (it was removed),
 /// error::not_a_lock_file (no regular file), several_names, writable_by_all, EPERM (of another user). Or 0.
 int check_attributes(struct stat const& s) noexcept;
@@ -65,6 +72,9 @@ class lock_file {
   ///
   /// Errors  as open(); ENOENT, ENAMETOOLONG
   [[nodiscard]] result<lock_file> open_beside(char const* what, bool* made) const noexcept;
+  /// Opens or creates a lock file for those who may write a folder: its owner, and its group unless everyone
+  /// may write it. It may be the folder's owner's, and is if root makes it. Errors  as open()
+  static result<lock_file> open_of_writers(int folder, char const* name) noexcept;
   /// Removes its name, so that another file of that name can be made. 0, or a negative errno.
   int remove_name() const noexcept;
   /// From here on others may join. 0, or a negative errno.
@@ -98,7 +108,8 @@ class lock_file {
  private:
   int open_named(bool wants_directory) noexcept;
   int create(struct stat const* beside) noexcept;
-  int open_existing(bool wants_directory, struct stat const* beside) noexcept;
+  int open_or_create(struct stat const& beside, bool* made, bool is_empty) noexcept;
+  int open_existing(bool wants_directory, struct stat const* beside, bool is_empty = false) noexcept;
   int opened() noexcept;
 
   int fd_ = -1;

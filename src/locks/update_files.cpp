@@ -141,7 +141,7 @@ int update_files::state::look_at(file const& f) const noexcept {
 
 int update_files::state::take_turn(detail::waiting how) noexcept {
   if (!turn.is_open()) {
-    result<lock_file> f = lock_file::open(tree, turn_name);
+    result<lock_file> f = lock_file::open_of_writers(root(), turn_name);
     if (!f) return to_native(f.error());
     turn = std::move(*f);
   }

@@ -15,6 +15,7 @@
 #include <unio/locks/atomic_append.hpp>
 #include <unio/locks/update_files.hpp>
 
+#include <grp.h>
 #include <sys/xattr.h>
 
 #include <random>
@@ -403,6 +404,96 @@ TEST_F(update_files_, is_decided_if_it_cannot_be_undone) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(seen(), 'n');
   expect_nothing_left();
+}
+
+// ── several users ──────────────────────────────────────────────────────────────────────────────────────────
+
+class update_files_of_users : public update_files_ {
+ protected:
+  // Who may do what with the mutex and the tree, in all of which one group is.
+  void share(unsigned mode, uid_t owner) {
+    ASSERT_EQ(::chmod(directory.path().c_str(), 0755), 0);
+    directory.write("lock", "");
+    for (auto const* path : {"tree", "tree/sub", "tree/a", "tree/sub/b"})
+      ASSERT_EQ(::chown((directory / path).c_str(), owner, group), 0);
+    for (auto const* path : {"tree", "tree/sub"}) ASSERT_EQ(::chmod((directory / path).c_str(), mode), 0);
+    ASSERT_EQ(::chown((directory / "lock").c_str(), 0, group), 0);
+    ASSERT_EQ(::chmod((directory / "lock").c_str(), 0660), 0);
+  }
+  template <class F> int as(uid_t user, F f) {
+    return process([&](process::channel&) {
+             CHILD_EXPECTS(::setgroups(1, &group) == 0 && ::setgid(user) == 0 && ::setuid(user) == 0);
+             return f();
+           })
+        .wait();
+  }
+  std::error_code replace_one(path_view name, std::string_view contents) {
+    atomic_append m = mutex();
+    std::array<path_view, 1> const one{name};
+    auto u = update_files::begin(m, tree, one);
+    if (!u) return u.error();
+    if (auto const r = u->replace(0, bytes_of(contents)); !r) return r.error();
+    auto const r = u->commit();
+    return r ? std::error_code() : r.error();
+  }
+
+  static constexpr gid_t group = 34567;
+};
+
+TEST_F(update_files_of_users, are_root_and_the_owner_of_the_tree) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  share(0700, 12345);
+  EXPECT_FALSE(replace_both());
+  EXPECT_EQ(as(12345, [&] { return CHILD_MEETS(!replace_both("newer a", "newer b")); }), 0);
+  EXPECT_EQ(text("a") + text("sub/b"), "newer anewer b");
+  EXPECT_FALSE(replace_both("old a", "old b"));
+  process([this](process::channel&) { return leave_decided(tree, names, mutex()), 1; }).wait();
+  EXPECT_EQ(as(12345, [&] { return CHILD_MEETS(seen() == 'n'); }), 0);
+  start_again();
+  ASSERT_EQ(::unlink((directory / "tree/.unio-update.lock").c_str()), 0);
+  EXPECT_EQ(as(12345, [&] { return CHILD_MEETS(!replace_both()); }), 0);
+  EXPECT_FALSE(replace_both("newest", "newest"));
+}
+
+TEST_F(update_files_of_users, are_the_members_of_the_group_that_may_write_the_tree) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  share(0770, 0);
+  ASSERT_EQ(::chown((directory / "tree/a").c_str(), 12345, 12345), 0);
+  ASSERT_EQ(::chown((directory / "tree/sub/b").c_str(), 23456, 23456), 0);
+  EXPECT_EQ(as(12345, [&] { return CHILD_MEETS(!replace_one("a", "new a")); }), 0);
+  EXPECT_EQ(as(23456, [&] { return CHILD_MEETS(!replace_one("sub/b", "new b")); }), 0);
+  EXPECT_EQ(as(23456, [&] { return CHILD_MEETS(replace_one("a", "their a").value() == EPERM); }), 0);
+  std::array<path_view, 1> const first{"a"};
+  as(12345, [&] { return leave_decided(tree, first, mutex()), 1; });
+  EXPECT_EQ(as(23456, [&] { return CHILD_MEETS(!replace_one("sub/c", "new c")); }), 0);
+  EXPECT_EQ(text("a") + text("sub/b") + text("sub/c"), "new anew bnew c");
+  EXPECT_NE(::access((directory / "tree/.unio-update").c_str(), F_OK), 0);
+}
+
+// Who may not write a folder cannot decide there either.
+TEST_F(update_files_of_users, are_not_believed_what_others_have_prepared) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  share(0770, 0);
+  ASSERT_EQ(::chown((directory / "tree/a").c_str(), 23456, 23456), 0);
+  as(23456, [&] { return leave_decided(tree, std::span(names).first(1), mutex()), 1; });
+  ASSERT_EQ(::unlink((directory / "tree/.a.unio-new").c_str()), 0);
+  directory.write("tree/.a.unio-new", "not decided"); // root's
+  EXPECT_EQ(replace_one("sub/b", "new b").value(), EPERM);
+  EXPECT_EQ(text("a"), "old a");
+}
+
+TEST_F(update_files_of_users, may_read_while_others_decide) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  share(0750, 12345);
+  directory.write("tree/c", "c");
+  as(12345, [&] { return leave_decided(tree, names, mutex()), 1; });
+  EXPECT_EQ(as(23456,
+               [&] {
+                 atomic_append m = mutex();
+                 std::array<path_view, 1> const third{"c"};
+                 return CHILD_MEETS(update_files::begin_shared(m, tree, third).has_value());
+               }),
+            0);
 }
 
 // Of a tree that is another user's.

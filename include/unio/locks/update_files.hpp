@@ -20,15 +20,18 @@
 //   NFS                 as reliable as the mutex; a rename may be reported as failed although it was done
 //   fork                the child's copy does nothing: error::inherited_by_fork
 //   fairness, waiting   the mutex's; commits of one tree take turns, in the kernel's order
-//   cost                114 system calls for two files of one folder, read and replaced, with byte_ranges;
+//   cost                116 system calls for two files of one folder, read and replaced, with byte_ranges;
 //                       seven of them wait for the disk: one for each file, two for each folder, three more
 //
 // A file is a path relative to the tree, without "." and "..", and without links on the way; entity_of(path)
-// is what is locked. The tree's users must all use the same mutex. Only one user updates a tree, who owns it;
-// others may read it by begin_shared(), if its mode and the mutex allow that: EPERM or EACCES for them if an
-// update has to be completed. It makes further files: beside each file
+// is what is locked. The tree's users must all use the same mutex. It makes further files: beside each file
 // .NAME.unio-new (the replacement of NAME), and in the tree .unio-update.lock (locked by a commit),
 // .unio-update (a decision) and .unio-update.new (a decision that is being written).
+//
+// A replaced file keeps its owner, which only that owner and root can give it. So a tree is updated by its
+// owner, by root, and, where its group may write it and not everyone, by the members of that, each of whom
+// replaces files of its own and makes new ones. Others may read it by begin_shared(), if its mode and the
+// mutex allow that. EPERM or EACCES for who may not complete an update that was interrupted.
 
 #pragma once
 
