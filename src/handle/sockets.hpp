@@ -24,8 +24,8 @@ UNIO_API failed_object object_of(endpoint const& e) noexcept;
 /// A text that could not be read, and why, as the object of a failure.
 UNIO_API failed_object object_of(std::string_view text, char const* wrong) noexcept;
 
-/// parse_endpoint() for texts that may as well be something else: no failure is kept. `wrong` becomes null, or
-/// what is wrong; then `code` becomes the failure's negative code.
+/// parse_endpoint() for texts that may as well be something else: no failure is kept. `wrong` becomes null,
+/// or what is wrong; then `code` becomes the failure's negative code.
 UNIO_API endpoint parse(std::string_view text, char const*& wrong, int& code);
 
 inline failure failed_at(std::int64_t native_code, char const* operation, endpoint const& e) noexcept {

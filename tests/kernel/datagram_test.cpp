@@ -227,7 +227,8 @@ datagram_handle made_to_shut(shut_kind kind, unio::io_multiplexer* m) {
   return h;
 }
 
-// By foreign code, perhaps in another process; or by the handle. Without a peer UDP says ENOTCONN, and does it.
+// By foreign code, perhaps in another process; or by the handle. Without a peer UDP says ENOTCONN, and does
+// it.
 void shut(datagram_handle& h, bool by_foreign_code) {
   if (by_foreign_code) {
     ::shutdown(h.native_handle(), SHUT_RD);

@@ -334,8 +334,8 @@ void runner::execute(std::string const& setting, int output, int report) const n
   bool const are_several = programs_.size() > 1;
   if (are_several) {
     arguments.push_back(stage.c_str());
-    // Libraries of programs that are loaded late may want storage that is set aside at the start. And they are
-    // copies, which are named by their descriptors (src/testing/preload/stage.cpp).
+    // Libraries of programs that are loaded late may want storage that is set aside at the start. And they
+    // are copies, which are named by their descriptors (src/testing/preload/stage.cpp).
     for (auto const& [name, value] : {std::pair("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=131072"),
                                       {"LD_LIBRARY_PATH", "/proc/self/fd"}}) {
       char const* const others = std::getenv(name);

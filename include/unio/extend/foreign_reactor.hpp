@@ -198,8 +198,8 @@ class UNIO_API foreign_reactor {
   ///
   /// Effects       `fd` is watched for `interest` until the watch is removed
   /// Returns       no error, or why it is not watched
-  /// Errors        EBADF: `fd` is no descriptor; ENOMEM, ENOSPC of epoll_ctl(2); EEXIST: another watch has the
-  ///               number (on a ring: of a socket); then the watch is not added
+  /// Errors        EBADF: `fd` is no descriptor; ENOMEM, ENOSPC of epoll_ctl(2); EEXIST: another watch has
+  ///               the number (on a ring: of a socket); then the watch is not added
   /// Preconditions the watch is not added; nothing else of the loop watches `fd` with this reactor
   /// Concurrency   any thread
   /// Cost          one system call; one more wakes a thread that waits on a ring

@@ -137,7 +137,8 @@ UNIO_REFUSED_OF(int, -1, aio_write, (aiocb * a), (a->aio_fildes), (a))
 UNIO_REFUSED_OF(int, -1, aio_write64, (aiocb * a), (a->aio_fildes), (a))
 #undef UNIO_REFUSED_OF
 
-// Of the system's files: a lock that cannot be had is another thread's, or program's, which has to wait for its turn.
+// Of the system's files: a lock that cannot be had is another thread's, or program's, which has to wait for
+// its turn.
 UNIO_IN_PLACE(int, flock, (int fd, int how)) {
   entry const e("flock(2)", UNIO_CALLER);
   if (!e.simulates()) return answer<int>(raw(SYS_flock, fd, how));

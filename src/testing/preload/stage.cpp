@@ -1,16 +1,17 @@
 // Several programs in one simulation: threads of one process, which share the C library and the simulated
 // system. Their executables are loaded as libraries are.
 //
-//   copy        without the mark that an executable is no library (DF_1_PIE), and of its libraries too, so that
-//               their objects are the program's own: but for those that this process has from its start
+//   copy        without the mark that an executable is no library (DF_1_PIE), and of its libraries too, so
+//               that their objects are the program's own: but for those that this process has from its start
 //   load        on the thread that will be the program's first
 //   its copies  of libraries' objects (R_X86_64_COPY), which the dynamic linker would take from themselves in
 //               what is loaded late: made by what chooses __libc_start_main() (STT_GNU_IFUNC), after the
 //               libraries are relocated and before a constructor runs
 //   its TLS     where the linker has laid it out: at the end of the block of the main program, which is kept
 //               free for that (stage_main.cpp). A thread belongs to one program, so that they may overlap
-//   its main    is what its entry gives __libc_start_main(), which calls the constructors of its objects first, as
-//               in a program: the linker would call them in dlopen(), with its lock, for which other threads wait
+//   its main    is what its entry gives __libc_start_main(), which calls the constructors of its objects
+//               first, as in a program: the linker would call them in dlopen(), with its lock, for which
+//               other threads wait
 
 #include "testing/libc/entry.hpp"
 #include "testing/threads/scheduler.hpp"
@@ -389,8 +390,9 @@ using main_function = int(int, char**, char**);
 
 extern "C" [[gnu::visibility("default"), gnu::used]] int unio_simulate_stage(int argc, char** argv);
 
-/// "PATH LIBRARIES PROGRAM ARGUMENTS… :: PATH …", PATH being where PROGRAM is, and LIBRARIES lines "name=path" of
-/// what it is linked with: each is begun when those before have nothing to do. Ends with the last of them.
+/// "PATH LIBRARIES PROGRAM ARGUMENTS… :: PATH …", PATH being where PROGRAM is, and LIBRARIES lines
+/// "name=path" of what it is linked with: each is begun when those before have nothing to do. Ends with the
+/// last of them.
 int unio_simulate_stage(int argc, char** argv) {
   libc::are_several = true;
   programs().push_back(new program);
@@ -458,7 +460,8 @@ extern "C"
 
 namespace {
 
-// The C library's variables have the program's values in the call, and the program's copies what they are after.
+// The C library's variables have the program's values in the call, and the program's copies what they are
+// after.
 template <class F, class... A> int parse(char const* name, A... a) {
   program* const p = of_this_thread();
   if (p == nullptr) return libc::own<F>(name)(a...);
