@@ -151,6 +151,7 @@ int perform(io_operation& op, attempt) noexcept {
   if (buffer == nullptr) buffer = pool.take();
   if (buffer == nullptr) {
     if (pool.has_ended()) return -EFAULT; // there is no memory to read into
+    if (op.fd() < 0) return -EBADF;       // which poll(2) leaves out
     if (op::is_readable(op.fd())) op.links.is.wants = readiness::resource;
     return -EAGAIN;
   }
