@@ -373,6 +373,7 @@ struct get_attribute : of_open_file {
 };
 
 struct get_attribute_that_is_missing : of_open_file {
+  static ending of_closed() { return value(); } // which it does not use
   static ending value() { return has_attributes() ? failure(ENODATA) : failure(EOPNOTSUPP); }
   char memory[16];
   static constexpr auto how = unio::last_link::followed;

@@ -20,6 +20,7 @@ template <class Ends> struct scatter_from : read_from<Ends> {
 };
 
 struct read_nothing : read_from<pipe_ends> {
+  static ending of_closed() { return value(); } // which it does not use
   static constexpr bool can_wait = false;
   static ending value() { return {}; }
   static ending at_end() { return {}; }

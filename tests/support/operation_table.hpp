@@ -19,6 +19,7 @@
 //   static ending value()               what it ends with when all is well
 //   end(), static ending at_end()       the peer goes away, and what comes of it; if it has a peer
 //   close()                             closes the handle; if it has one
+//   static ending of_closed()           what it ends with then; if that is another error than EBADF
 //   again()                             makes it possible to run it once more; if there is something to do
 
 #pragma once
@@ -42,6 +43,7 @@ enum class script {
   peer_ends,               // its peer goes away while it waits
   handle_closes,           // its handle is closed while it waits
   destroyed,               // it is destroyed while it is in flight, and then done anew
+  was_closed,              // its handle is closed before it is described
 };
 enum class style {
   blocking,
@@ -56,8 +58,9 @@ enum class style {
 
 /// Their names, in the same order.
 inline constexpr std::array script_names{
-    "ready",    "ready_and_zero_deadline", "waits",     "zero_deadline", "deadline_passes",
-    "canceled", "cancel_races_completion", "peer_ends", "handle_closes", "destroyed"};
+    "ready",     "ready_and_zero_deadline", "waits",     "zero_deadline", "deadline_passes",
+    "canceled",  "cancel_races_completion", "peer_ends", "handle_closes", "destroyed",
+    "was_closed"};
 inline constexpr std::array style_names{
     "blocking",   "blocking_on_multiplexer", "polled", "multiplexed", "awaited", "atomic", "elsewhere",
     "called_back"};
@@ -155,6 +158,7 @@ struct fixture {
   static constexpr bool has_verbs = true;        // it can be called and awaited
   static constexpr bool many = false;            // it yields values until it is stopped
   static ending value() { return {"done"}; }
+  static ending of_closed() { return failure(EBADF); }
   static void make_ready() {}
   static void again() {}
   template <class Result> static ending reduce(Result const& r) { return reduced(r); }
@@ -190,7 +194,8 @@ inline unio::deadline deadline_of(script s) {
 }
 
 inline bool has_to_wait(script s) {
-  return s != script::ready && s != script::ready_and_zero_deadline && s != script::zero_deadline;
+  return s != script::ready && s != script::ready_and_zero_deadline && s != script::zero_deadline &&
+         s != script::was_closed;
 }
 
 struct record {
@@ -283,6 +288,8 @@ template <class F> std::optional<ending> expected(script s) {
       return if_it(F::can_wait && has_handle<F>, failure(unio::condition::canceled));
     case script::destroyed:
       return if_it(F::repeatable, value);
+    case script::was_closed:
+      return if_it(has_handle<F>, F::of_closed());
   }
   return std::nullopt;
 }
@@ -575,6 +582,8 @@ template <class F> ending play(script s, style how, unio::io_multiplexer* m) {
     // What the fixture does by itself is done by this thread.
     F f(how == style::blocking || how == style::elsewhere ? nullptr : m, s);
     if (s == script::ready || s == script::ready_and_zero_deadline) f.make_ready();
+    if constexpr (has_handle<F>)
+      if (s == script::was_closed) f.close();
     auto const before = std::chrono::steady_clock::now();
     switch (how) {
       case style::blocking:
