@@ -1,10 +1,15 @@
 #include "sys/descriptors.hpp"
 
+#include "sys/shared_streams.hpp"
+
 #include <unio/buffer.hpp>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/uio.h>
+
+#include <initializer_list>
+#include <utility>
 
 namespace unio::inline v0_1::sys {
 
@@ -20,6 +25,18 @@ void tell_closing_threads() noexcept {
 
 static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free);
 static_assert(std::is_trivially_default_constructible_v<descriptor_state> && sizeof(descriptor_state) == 16);
+
+// What is noted of a number, in one word: each has a bit of its own.
+consteval bool are_distinct(std::initializer_list<std::uint32_t> bits) {
+  std::uint32_t seen = 0;
+  for (std::uint32_t const bit : bits)
+    if ((std::exchange(seen, seen | bit) & bit) != 0) return false;
+  return true;
+}
+static_assert(are_distinct({waited_in, waited_out, direct_bit, nonblocking_bit, appending_bit,
+                            read_by_threads_bit, named_bit, sends_singly_bit, refuses_ecn_bit,
+                            queues_errors_bit, traffic_class_bit, shut_down_bit, watched_bit,
+                            shared_blocking_bit, shared_terminal_bit}));
 
 int above_standard(std::int64_t fd) noexcept {
   if (fd < 0 || fd > 2) [[likely]]

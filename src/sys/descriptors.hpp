@@ -94,7 +94,7 @@ inline bool is_read_by_threads(int fd) noexcept { return last_waited(fd, read_by
 
 /// Whether its name goes when its handle is closed, and is this process's: a child of fork has a copy of the
 /// handle, and its parent the file. Noted when a handle is made, cleared likewise, and in children.
-inline constexpr std::uint32_t named_bit = 1U << 23;
+inline constexpr std::uint32_t named_bit = 1U << 19;
 inline constinit std::atomic<int> named_end{0}; // entries below may have it
 inline void note_named(int fd) noexcept {
   note_waited(fd, named_bit, true);
