@@ -89,6 +89,8 @@ template <bool Exists> struct open_file : test::fixture {
     directory().write("opened", "say hello");
     base.set_multiplexer(m);
   }
+  // Without waiting it is opened only by what the kernel knows of the name.
+  void make_ready() { (void)unio::open(base, name, mode, creation, caching, flag); }
   static constexpr auto mode = unio::handle::mode::read;
   static constexpr auto creation = unio::handle::creation::open_existing;
   static constexpr auto caching = unio::handle::caching::all;
