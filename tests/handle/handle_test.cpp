@@ -2,7 +2,6 @@
 
 #include "support/child.hpp"
 #include "support/descriptors.hpp"
-#include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
@@ -289,19 +288,6 @@ TEST(descriptors, counts_what_is_in_flight_and_ignores_what_is_no_descriptor) {
 TEST(descriptors, above_standard_passes_errors_and_high_numbers_through) {
   EXPECT_EQ(unio::sys::above_standard(-EMFILE), -EMFILE);
   EXPECT_EQ(unio::sys::above_standard(3), 3);
-}
-
-// poll(2) leaves out the number that it has then.
-TEST(handle, that_is_closed_is_an_error_to_wait_for_with_and_without_a_multiplexer) {
-  std::vector<std::unique_ptr<io_multiplexer>> all(1); // none: a blocking call alone
-  for (std::string const& driver : available_drivers())
-    all.push_back(make_multiplexer(driver.c_str()).value());
-  for (auto const& m : all) {
-    anonymous_pipe p = pipe_on(m.get());
-    ASSERT_TRUE(p.reader.close());
-    EXPECT_EQ(p.reader.poll(readiness::readable, long_time).error().value(), EBADF);
-    EXPECT_EQ(p.reader.try_poll(readiness::readable).error().value(), EBADF);
-  }
 }
 
 } // namespace
