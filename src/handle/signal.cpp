@@ -40,7 +40,7 @@ struct detail::signal_subscription {
   std::atomic<int> users{0};            ///< handlers that are looking at it
   std::atomic<int> fd{-1};              ///< the pipe to write to
   int reader = -1; ///< its other end once more: the handle's may be closed, and no write is to raise SIGPIPE
-  std::uint64_t counted = 0; ///< what it has in `counts`; 0: free
+  std::uint64_t counted = 0;            ///< what it has in `counts`; 0: free
   std::atomic<std::uint64_t> missed{0}; ///< had no room in the pipe, and have none in it now
   std::atomic<signal_subscription*> next{nullptr};
 };
