@@ -10,17 +10,17 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <charconv>
 #include <chrono>
+#include <cstdlib>
 
 namespace resolve {
 namespace {
 
 // CLI::Range lets pass what is no number.
 std::string seconds(std::string const& text) {
-  double s = 0;
-  char const* const end = text.data() + text.size();
-  bool const is_number = std::from_chars(text.data(), end, s).ptr == end;
+  char* end = nullptr;
+  double const s = std::strtod(text.c_str(), &end); // libc++ 19 has no std::from_chars for these
+  bool const is_number = !text.empty() && *end == '\0';
   return is_number && s >= 0.001 && s <= 86400
              ? std::string()
              : fmt::format("\"{}\" is no number of seconds from 0.001 to 86400", text);
