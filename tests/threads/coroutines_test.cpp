@@ -300,37 +300,35 @@ task<int> receive_in_their_order(unio::socket_handle& from, unio::buffer_pool& p
   co_return got;
 }
 
+/// Runs that on a pool of two threads, and `sends` on this one; returns how many have come, with all buffers
+/// back.
+template <class Sends> int received_on_a_pool(int wanted, std::size_t window, Sends sends) {
+  unio::thread_pool pool(2);
+  unio::buffer_pool buffers(8, 1);
+  stream_on s(pool);
+  std::atomic<int> got{-1};
+  unio::async_run(pool.executor(), receive_in_their_order(s.ends.first, buffers, wanted, window),
+                  [&](auto n) { got = n.value(); });
+  sends(s);
+  pool.join();
+  require(buffers.lent() == 0, "all buffers are back");
+  return got;
+}
+
 TEST_P(coroutines_on_two_threads, what_is_received_comes_once_and_in_its_order) {
   expect_no_failure([] {
-    unio::thread_pool pool(2);
-    unio::buffer_pool buffers(8, 1);
-    stream_on s(pool);
-    std::atomic<int> got{-1};
-    unio::async_run(pool.executor(),
-                    receive_in_their_order(s.ends.first, buffers, -1, 1 + schedule_seed() % 4),
-                    [&](auto n) { got = n.value(); });
-    s.send(12);
-    require(s.ends.second.close().has_value(), "it is closed");
-    while (got < 0) std::this_thread::yield();
-    pool.join();
+    int const got = received_on_a_pool(-1, 1 + schedule_seed() % 4, [](stream_on& s) {
+      s.send(12);
+      require(s.ends.second.close().has_value(), "it is closed");
+    });
     require(got == 12, "all have come");
-    require(buffers.lent() == 0, "all buffers are back");
   });
 }
 
 TEST_P(coroutines_on_two_threads, what_receives_is_dropped_while_it_reads_ahead) {
   expect_no_failure([] {
-    unio::thread_pool pool(2);
-    unio::buffer_pool buffers(8, 1);
-    stream_on s(pool);
-    std::atomic<int> got{-1};
     int const wanted = 1 + static_cast<int>(schedule_seed() % 3);
-    unio::async_run(pool.executor(), receive_in_their_order(s.ends.first, buffers, wanted, 4),
-                    [&](auto n) { got = n.value(); });
-    s.send(6);
-    pool.join();
-    require(got == wanted, "so many have come");
-    require(buffers.lent() == 0, "all buffers are back");
+    require(received_on_a_pool(wanted, 4, [](stream_on& s) { s.send(6); }) == wanted, "so many have come");
   });
 }
 

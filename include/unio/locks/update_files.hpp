@@ -20,8 +20,9 @@
 //   NFS                 as reliable as the mutex; a rename may be reported as failed although it was done
 //   fork                the child's copy does nothing: error::inherited_by_fork
 //   fairness, waiting   the mutex's; commits of one tree take turns, in the kernel's order
-//   cost                116 system calls for two files of one folder, read and replaced, with byte_ranges;
-//                       seven of them wait for the disk: one for each file, two for each folder, three more
+//   cost                some 110 system calls for two files of one folder, read and replaced, with
+//                       byte_ranges; seven of them wait for the disk: one for each file, two for each folder,
+//                       three more
 //
 // A file is a path relative to the tree, without "." and "..", and without links on the way; entity_of(path)
 // is what is locked. The tree's users must all use the same mutex. It makes further files: beside each file
