@@ -11,6 +11,7 @@
 
 #include <array>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 namespace {
@@ -19,18 +20,29 @@ using namespace benchmarks;
 
 std::span<std::byte> bytes_of(std::span<char> s) { return std::as_writable_bytes(s); }
 
-unio::task<> read_full_pipe(unio::pipe_handle from, unio::pipe_handle to, std::uint64_t operations) {
-  std::array<char, 4096> full{};
+// Before a byte is read: fills the pipe where it is empty.
+void fill(unio::pipe_handle& to, std::uint64_t read_so_far) {
+  static constexpr std::array<char, 4096> full{};
+  if (read_so_far % full.size() == 0) to.write(std::as_bytes(std::span(full))).value();
+}
+
+unio::task<> byte_of_pipe(std::uint64_t operations) {
+  auto [from, to] = unio::pipe_handle::anonymous().value();
   std::array<char, 1> byte{};
   for (std::uint64_t done = 0; done < operations; ++done) {
-    if (done % full.size() == 0) to.write(std::as_bytes(std::span(full))).value();
+    fill(to, done);
     (co_await from.co_read(bytes_of(byte))).value();
   }
 }
 
-unio::task<> byte_of_pipe(std::uint64_t operations) {
-  auto [reader, writer] = unio::pipe_handle::anonymous().value();
-  return read_full_pipe(std::move(reader), std::move(writer), operations);
+unio::task<> lent_byte_of_pipe(std::uint64_t operations) {
+  auto [from, to] = unio::pipe_handle::anonymous().value();
+  unio::buffer_pool pool(64, 1);
+  unio::receiving in(from, pool);
+  for (std::uint64_t done = 0; done < operations; ++done) {
+    fill(to, done);
+    if (co_await in.co_next() == nullptr) throw std::runtime_error("the pipe has ended");
+  }
 }
 
 unio::task<> answer(unio::socket_handle s) {
@@ -96,6 +108,7 @@ int main(int argc, char** argv) {
                        }});
   };
   add("byte of a full pipe", byte_of_pipe);
+  add("lent byte of a full pipe", lent_byte_of_pipe);
   add("echo of 64 bytes", echo);
   add("co_connected_to", connected_to);
   add("co_connect_to", connect_to);

@@ -75,7 +75,9 @@ class buffer_slots {
   }
   /// Puts buffers into empty slots, where the kernel may choose them: `n`, of which `take_one` gives each.
   template <class Take> void stand(unsigned n, Take take_one) noexcept {
-    for (; n != 0; --n) stand_in(empty_[--empty_count_], take_one());
+    std::uint8_t const* empty = &empty_[empty_count_];
+    empty_count_ -= n;
+    for (; n != 0; --n) stand_in(*--empty, take_one());
     publish();
   }
   /// The kernel has chosen the slot and brought nothing: it stands again.

@@ -204,6 +204,7 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   void end_simply(io_operation& op) noexcept;
   static void leave_flight(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
+  void settle_value(io_operation& op) noexcept;
   void settle_inline(io_operation& op) noexcept;
   template <class Delivered> void settle_with(io_operation& op, Delivered delivered) noexcept;
   void settle_recorded(io_operation& op) noexcept;

@@ -162,21 +162,25 @@ std::byte* pool_state::take() noexcept {
   return free_[--free_count_];
 }
 
+// Unlocks. Until then an operation that ends finds itself queued, or posted.
+void pool_state::grant_first(std::byte* buffer) noexcept {
+  async_receive& w = *first_;
+  unlink(w);
+  bool const blocks = w.blocks();
+  w.grant(buffer);
+  if (blocks) {
+    sys::futex(w.word(), FUTEX_WAKE_PRIVATE, 1, nullptr);
+  } else {
+    static_assert(sizeof(work) <= offsetof(driver::operation_links, next_on_handle));
+    w.multiplexer()->post(*::new (static_cast<void*>(&w.links)) work(&async_receive::was_granted));
+  }
+  lock_.unlock();
+}
+
 void pool_state::give_back(std::byte* buffer) noexcept {
   lock_.lock();
-  if (async_receive* const w = first_; w != nullptr && lent() <= count_) [[unlikely]] {
-    unlink(*w);
-    bool const blocks = w->blocks();
-    w->grant(buffer);
-    // Under the lock: an operation that ends finds itself queued here, or posted.
-    if (blocks) {
-      sys::futex(w->word(), FUTEX_WAKE_PRIVATE, 1, nullptr);
-    } else {
-      static_assert(sizeof(work) <= offsetof(driver::operation_links, next_on_handle));
-      w->multiplexer()->post(*::new (static_cast<void*>(&w->links)) work(&async_receive::was_granted));
-    }
-    return lock_.unlock();
-  }
+  if (first_ != nullptr && lent() <= count_) [[unlikely]]
+    return grant_first(buffer);
   if (free_ != nullptr) [[likely]]
     free_[free_count_++] = buffer; // null: a ring's, that was lent after the end
   set_lent(lent() - 1);
@@ -257,22 +261,10 @@ void pool_state::fill(driver::buffer_slots& slots) noexcept {
   std::size_t const to_lend = has_one() ? count_ - lent() : 0;
   std::size_t const spare = free_count_ > to_lend && slots.in_use ? free_count_ - to_lend : 0;
   auto const n = static_cast<unsigned>(std::min<std::size_t>(spare, slots.empty_count()));
-  if (n != 0) slots.stand(n, [this] { return free_[--free_count_]; });
-}
-
-std::byte* pool_state::lend_filled(driver::buffer_slots& slots, unsigned slot, std::byte* granted,
-                                   bool in_any_case) noexcept {
-  std::lock_guard const lock(lock_);
-  if (granted != nullptr) {
-    free_[free_count_++] = granted;
-  } else if (has_one() || in_any_case) {
-    set_lent(lent() + 1);
-  } else {
-    return nullptr;
-  }
-  std::byte* const filled = slots.take(slot);
-  if (slots.wants_buffers()) fill(slots);
-  return filled;
+  if (n == 0) return;
+  std::byte** next = free_ + free_count_;
+  slots.stand(n, [&next] { return *--next; });
+  free_count_ -= n;
 }
 
 void pool_state::unlink(async_receive& w) noexcept {

@@ -28,6 +28,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 namespace unio::inline v0_1::detail {
 
@@ -59,10 +60,10 @@ class pool_state final : public driver::buffer_source {
   void refill(driver::buffer_slots& slots) noexcept override;
   void leave(driver::buffer_slots& slots, bool is_known) noexcept override;
   [[nodiscard]] bool has_ended() const noexcept override { return closed_.load(std::memory_order_relaxed); }
-  /// Lends the buffer that a ring has filled, and gives its slot another one. Null: too many are lent, unless
-  /// `granted` is a buffer in place of which it is lent, or `in_any_case`.
-  std::byte* lend_filled(driver::buffer_slots& slots, unsigned slot, std::byte* granted,
-                         bool in_any_case) noexcept;
+  /// Lends the first of the buffers that a ring has filled for `w`, whose slot is empty then. Null: too many
+  /// are lent, unless `w` was granted one, in place of which it is lent, or the pool has ended, or
+  /// `in_any_case`.
+  std::byte* lend_arrived(pool_waiter& w, bool in_any_case) noexcept;
 
   /// False: there is one again, or there will never be one; nothing was queued.
   [[nodiscard]] bool enqueue(async_receive& w, bool waits_in_call) noexcept;
@@ -75,8 +76,9 @@ class pool_state final : public driver::buffer_source {
   ~pool_state() = default;
   void destroy() noexcept;
   void release() noexcept;
-  void fill(driver::buffer_slots& slots) noexcept;
-  void end_if_last() noexcept;
+  [[gnu::noinline]] void fill(driver::buffer_slots& slots) noexcept;
+  [[gnu::noinline]] void end_if_last() noexcept;
+  [[gnu::noinline]] void grant_first(std::byte* buffer) noexcept;
   [[nodiscard]] std::size_t max_free() const noexcept;
   void unlink(async_receive& w) noexcept;
   void offer(std::byte* at, std::size_t bytes) noexcept;
@@ -104,5 +106,18 @@ class pool_state final : public driver::buffer_source {
   int made_ = 0;                          // slots of so many rings
   pool_state* next_ended_ = nullptr;
 };
+
+// For each value that a ring has read: worth inlining. It locks first: it has nothing to keep then.
+inline std::byte* pool_state::lend_arrived(pool_waiter& w, bool in_any_case) noexcept {
+  std::lock_guard const lock(lock_);
+  if (std::byte* const granted = w.take_granted(); granted != nullptr) [[unlikely]] {
+    free_[free_count_++] = granted;
+  } else if (has_one() || in_any_case || has_ended()) [[likely]] {
+    set_lent(lent() + 1);
+  } else {
+    return nullptr;
+  }
+  return w.arrived.slots->take(w.arrived.first);
+}
 
 } // namespace unio::detail

@@ -93,11 +93,13 @@ bool concerns_the_ring(int error) noexcept {
 
 void arrived(io_operation& op, driver::buffer_slots* slots, unsigned slot, int res) noexcept {
   detail::arrivals& a = op::access::waiter(op).arrived;
-  bool const is_stop = res == -ECANCELED || res == -EINTR;
-  bool const is_end = res == 0 || (res < 0 && !is_stop && !concerns_the_ring(res));
-  if (is_end) a.end = res;
+  if (res <= 0) [[unlikely]] {
+    bool const is_stop = res == -ECANCELED || res == -EINTR;
+    if (res == 0 || (!is_stop && !concerns_the_ring(res))) a.end = res;
+    if (slots != nullptr) slots->stand_again(slot);
+    return;
+  }
   if (slots == nullptr) return;
-  if (res <= 0) return slots->stand_again(slot);
   auto const last = static_cast<std::uint16_t>(slot);
   slots->in(slot).bytes = static_cast<std::uint32_t>(res);
   if (a.slots == nullptr) {
@@ -115,15 +117,18 @@ bool has_arrived(io_operation const& op) noexcept {
 }
 
 // The first of what has arrived: its bytes; 0: too many buffers are lent.
-int take_arrived(io_operation& op, bool in_any_case) noexcept {
-  detail::arrivals& a = op::access::waiter(op).arrived;
+[[gnu::always_inline]] inline int take_arrived(io_operation& op, bool in_any_case) noexcept {
   detail::pool_state& pool = op::access::pool(op);
-  driver::buffer_slots::filled const was = a.slots->in(a.first);
-  std::byte* const buffer = pool.lend_filled(*a.slots, a.first, granted(op), in_any_case);
+  std::byte* const buffer = pool.lend_arrived(op::access::waiter(op), in_any_case);
   if (buffer == nullptr) return 0;
   op::access::set_filled(op, buffer);
+  detail::arrivals& a = op::access::waiter(op).arrived;
+  driver::buffer_slots& slots = *a.slots;
+  driver::buffer_slots::filled const was = slots.in(a.first);
   if (a.first == a.last) a.slots = nullptr;
   a.first = was.next;
+  if (slots.wants_buffers()) [[unlikely]]
+    pool.refill(slots);
   return static_cast<int>(was.bytes);
 }
 
@@ -137,13 +142,7 @@ bool has_end(io_operation& op) noexcept {
 
 // ----
 
-int perform(io_operation& op, attempt) noexcept {
-  op.links.is.wants = readiness::readable;
-  if (op::access::waiter(op).arrived.slots != nullptr) {
-    if (int const n = take_arrived(op, op::access::pool(op).has_ended()); n != 0) return n;
-    op.links.is.wants = readiness::resource;
-    return -EAGAIN;
-  }
+[[gnu::noinline]] int perform_itself(io_operation& op) noexcept {
   if (has_end(op)) return take_end(op);
   if (is_file(op.kind())) return -EINVAL;
   detail::pool_state& pool = op::access::pool(op);
@@ -162,6 +161,16 @@ int perform(io_operation& op, attempt) noexcept {
     pool.give_back(buffer);
   }
   return r;
+}
+
+int perform(io_operation& op, attempt) noexcept {
+  op.links.is.wants = readiness::readable;
+  if (op::access::waiter(op).arrived.slots == nullptr) return perform_itself(op);
+  int const n = take_arrived(op, false);
+  if (n != 0) [[likely]]
+    return n;
+  op.links.is.wants = readiness::resource;
+  return -EAGAIN;
 }
 
 // Of one that is stopped, or has failed: what has arrived comes first, and a buffer on its way goes back.

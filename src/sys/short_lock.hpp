@@ -27,9 +27,8 @@ class short_lock {
  public:
   void lock() noexcept {
     if (is_only_thread()) return held_.store(true, std::memory_order_relaxed);
-    for (int spins = 0; held_.exchange(true, std::memory_order_acquire); ++spins)
-      while (held_.load(std::memory_order_relaxed))
-        if (++spins > 64) sys::sched_yield();
+    if (held_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      wait();
   }
   bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
   void unlock() noexcept {
@@ -37,6 +36,13 @@ class short_lock {
   } // pairs with the acquire in lock()
 
  private:
+  // Not inlined: lock() calls nothing then that needs its caller's registers saved.
+  [[gnu::cold, gnu::noinline]] void wait() noexcept {
+    for (int spins = 1; held_.exchange(true, std::memory_order_acquire); ++spins)
+      while (held_.load(std::memory_order_relaxed))
+        if (++spins > 64) sys::sched_yield();
+  }
+
   std::atomic<bool> held_{false};
 };
 

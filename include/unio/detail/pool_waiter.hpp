@@ -92,8 +92,11 @@ class pool_waiter {
 
  private:
   template <class T> static std::uintptr_t bits(T* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+  // Of one that was granted or filled, and is in no queue: no other thread writes it.
   std::byte* take() noexcept {
-    return reinterpret_cast<std::byte*>(place_.exchange(0, std::memory_order_acquire) & ~all_bits);
+    std::uintptr_t const was = place_.load(std::memory_order_relaxed);
+    place_.store(0, std::memory_order_relaxed);
+    return reinterpret_cast<std::byte*>(was & ~all_bits);
   }
 
   static constexpr std::uintptr_t in_queue = 1, in_call = 2, posted = 2, filled = 4, all_bits = 7;

@@ -28,7 +28,7 @@ void engine::deliver_atomic(io_operation& op) noexcept {
 }
 
 // Of one that goes on.
-inline void engine::deliver_value(io_operation& op) noexcept {
+void engine::deliver_value(io_operation& op) noexcept {
   op.links.is.undelivered = 0;
   ++delivered_;
   note_delivery(op);
@@ -52,10 +52,9 @@ inline void engine::notify_of_value(io_operation& op) noexcept {
 // One that other threads may touch, that has ended in part only, or one that ends while a receiver of such a
 // part is notified.
 void engine::deliver_with_care(io_operation& op) noexcept {
+  if (has_one_of_many(op)) return deliver_value(op);
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
-  if (events == io_operation::value && l.is.where != place::landed && l.is.where != place::ready)
-    return deliver_value(op);
   bool const was_counted = l.is.where == place::landed;
   if (was_counted) leave_flight(op);
   if (l.is.where == place::ready) move(op, place::idle);

@@ -8,35 +8,36 @@
 namespace unio::inline v0_1::driver {
 
 template <ring_kernel Kernel> void ring_client<Kernel>::take_completions(engine& e) noexcept {
-  while (!take_simple_completions(e)) {
-    auto const* const cqe = kernel_.peek();
+  while (auto const* const cqe = kernel_.peek()) {
     std::uint64_t const tag = cqe->user_data;
     int const res = cqe->res;
     unsigned const flags = cqe->flags;
-    if (tag != cancel_tag && tag != doorbell_tag) {
-      io_operation* const op = slots_.find(tag);
-      if (op != nullptr && keeps_arrivals(*op)) {
-        kernel_.advance();
-        ++e.statistics.completions;
-        sys::kernel_gives_back(op);
-        arrived(e, *op, res, flags);
-        continue;
-      }
-      // A second value on top of one that was not delivered yet: the receiver comes first.
-      bool const waits = op != nullptr && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0;
-      if (waits && !comes_back(e, *op, res, flags)) return;
+    io_operation* const op = slots_.find(tag);
+    if (op == nullptr) {
       kernel_.advance();
-      ++e.statistics.completions;
-      if (op == nullptr) {
+      if (tag == doorbell_tag) {
+        if (!goes_on(flags)) doorbell_armed_ = false;
+      } else if (tag != cancel_tag) {
+        ++e.statistics.completions;
         ++e.statistics.late_completions;
-      } else {
-        sys::kernel_gives_back(op);
-        completed(e, *op, res, flags);
       }
       continue;
     }
+    bool const keeps = keeps_arrivals(*op);
+    // A second value on top of one that was not delivered yet: the receiver comes first.
+    bool const waits = !keeps && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0;
+    if (waits && !comes_back(e, *op, res, flags)) return;
     kernel_.advance();
-    if (tag == doorbell_tag && !goes_on(flags)) doorbell_armed_ = false;
+    ++e.statistics.completions;
+    sys::kernel_gives_back(op);
+    if (keeps) {
+      arrived(e, *op, res, flags);
+    } else if (has_simply_ended(*op, res, flags)) {
+      free_slot(*op);
+      e.performed(*op, res);
+    } else {
+      completed(e, *op, res, flags);
+    }
   }
 }
 
