@@ -8,12 +8,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <sstream>
 #include <string>
 #include <thread>
 
 #if defined(ASIO_ENABLE_HANDLER_TRACKING) || defined(BOOST_ASIO_ENABLE_HANDLER_TRACKING)
 #define TRACKS_HANDLERS true
+#include "support/failing_allocations.hpp" // of operations that are recorded
 #if defined(BOOST_ASIO_ENABLE_HANDLER_TRACKING)
 #define HERE(name) BOOST_ASIO_HANDLER_LOCATION((__FILE__, __LINE__, name))
 #else
@@ -135,6 +137,60 @@ TEST_F(asio_pending, cancels_one_of_several_by_its_slot) {
   EXPECT_EQ(ended, 2);
   EXPECT_EQ(aborted, 1);
 }
+
+#if TRACKS_HANDLERS
+/// Calls `f`, of which the n-th allocation fails. Returns whether it threw.
+template <class F> bool fails_at_allocation(long n, F f) {
+  may_throw = true;
+  failed = 0;
+  fails_at = allocations + n;
+  bool threw = false;
+  try {
+    f();
+  } catch (std::bad_alloc const&) {
+    threw = true;
+  }
+  fails_at = -1;
+  return threw;
+}
+
+TEST_F(asio_pending, leaves_out_what_there_was_no_memory_to_record) {
+  int started = 0, ended = 0;
+  for (long n = 1; n == 1 || failed != 0; ++n) {
+    ASSERT_LT(n, 50);
+    bool const threw = fails_at_allocation(n, [&] {
+      HERE("a place");
+      ends.here.async_read_some(asio::buffer(&byte, 1), [&](failure, std::size_t) { ++ended; });
+    });
+    EXPECT_EQ(threw, failed != 0);
+    ASSERT_EQ(threw, part(dumped(), "read", ends.here.native_handle()).empty()) << n;
+    started += threw ? 0 : 1;
+    ends.here.cancel();
+    context.restart();
+    context.run();
+    EXPECT_EQ(ended, started);
+  }
+}
+
+TEST_F(asio_pending, cancels_one_of_many_by_its_slot_without_memory) {
+  constexpr int many = 40;
+  asio::cancellation_signal signal;
+  int cancelled = 0, others = 0;
+  for (int i = 0; i != many; ++i)
+    ends.here.async_read_some(asio::buffer(&byte, 1), [&](failure, std::size_t) { ++others; });
+  auto const last = [&](failure e, std::size_t) { cancelled += e == aborted ? 1 : 0; };
+  ends.here.async_read_some(asio::buffer(&byte, 1), asio::bind_cancellation_slot(signal.slot(), last));
+  EXPECT_FALSE(fails_at_allocation(1, [&] { signal.emit(asio::cancellation_type::terminal); }));
+  EXPECT_EQ(failed, 0);
+  context.poll();
+  EXPECT_EQ(cancelled, 1);
+  EXPECT_EQ(others, 0);
+  ends.here.cancel();
+  context.restart();
+  context.run();
+  EXPECT_EQ(others, many);
+}
+#endif
 
 TEST_F(asio_pending, is_asked_while_other_threads_run_and_contexts_end) {
   std::atomic<bool> is_over{false};

@@ -12,7 +12,7 @@
     defined(BOOST_ASIO_ENABLE_HANDLER_TRACKING)
 #define UNIO_ASIO_RECORDS 1
 #include <chrono>
-#include <deque>
+#include <list>
 #include <vector>
 #else
 #define UNIO_ASIO_RECORDS 0
@@ -24,43 +24,38 @@ UNIO_ASIO_BEGIN
 
 template <class Op> class waiting_ops {
   struct record {
-    record() : op(0) {}
     Op* op;
     std::chrono::steady_clock::time_point since;
     std::vector<unio::foreign_place> places;
   };
+  typedef std::list<record> records; // of which none moves
 
  public:
   bool empty() const { return all_.empty(); }
   std::size_t size() const { return all_.size(); }
   Op* front() { return all_.empty() ? 0 : all_.front().op; }
+  // If there is no memory, it is not queued.
   void push(Op* op) {
-    all_.push_back(record());
-    record& r = all_.back();
-    r.op = op;
-    r.since = std::chrono::steady_clock::now();
+    record r = {op, std::chrono::steady_clock::now(), std::vector<unio::foreign_place>()};
     for (unio::foreign_location const* l = unio::foreign_location::innermost(); l; l = l->outer())
       r.places.push_back(l->place());
+    all_.push_back(static_cast<record&&>(r));
   }
   void pop() { all_.pop_front(); }
-  void rotate() {
-    all_.push_back(static_cast<record&&>(all_.front()));
-    all_.pop_front();
-  }
+  void rotate() { all_.splice(all_.end(), all_, all_.begin()); }
   void move_all(op_queue<operation>& to) {
     for (; !all_.empty(); all_.pop_front()) to.push(all_.front().op);
   }
   void list(unio::foreign_watch const& watch, unsigned what, unio::foreign_list& to) {
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      record const& r = all_[i];
-      unio::foreign_waiting const w = {&watch, what, r.since, r.places.data(), r.places.size()};
+    for (typename records::const_iterator r = all_.begin(); r != all_.end(); ++r) {
+      unio::foreign_waiting const w = {&watch, what, r->since, r->places.data(), r->places.size()};
       to.add(w);
     }
   }
 
  private:
   // A queue of Asio's destroys what is left; the reactor has taken all by then.
-  std::deque<record> all_;
+  records all_;
 };
 
 #else
