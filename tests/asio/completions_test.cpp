@@ -5,11 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -165,6 +167,35 @@ TEST(asio_completions, a_socket_that_was_closed_reads_nothing_of_the_one_that_ha
     EXPECT_EQ(fresh.here.available() + fresh.there.available(), 2u);
   }
   EXPECT_GT(again, 0);
+}
+
+// As with a ring of Asio's own, which watches nothing. Its reactor refuses the second.
+TEST(asio_completions, two_objects_have_one_number) {
+  asio::io_context c;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  asio::posix::stream_descriptor to(c, ends[1]);
+  {
+    asio::posix::stream_descriptor first(c, ends[0]);
+    asio::posix::stream_descriptor second(c, ends[0]);
+    char got[2] = {};
+    int right = 0;
+    first.async_read_some(asio::buffer(&got[0], 1), [&](failure e, std::size_t n) { right += !e && n == 1; });
+    second.async_read_some(asio::buffer(&got[1], 1),
+                           [&](failure e, std::size_t n) { right += !e && n == 1; });
+    c.poll();
+    std::thread([&] { c.poll(); }).join(); // a ring is followed by epoll
+    EXPECT_EQ(right, 0);
+    asio::write(to, asio::buffer("xy", 2));
+    c.restart();
+    c.run_for(10s);
+    EXPECT_EQ(right, 2);
+    EXPECT_EQ(got[0] + got[1], 'x' + 'y');
+    second.release();
+  }
+  pollfd p{.fd = ends[1], .events = 0, .revents = 0};
+  EXPECT_EQ(::poll(&p, 1, 0), 1); // nothing has the other end any more
+  EXPECT_EQ(p.revents, POLLERR);
 }
 
 TEST(asio_completions, an_object_is_used_again_after_one_was_closed_with_all_directions_pending) {

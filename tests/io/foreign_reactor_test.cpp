@@ -732,6 +732,41 @@ TEST(foreign_entries, are_made_when_their_descriptor_is_ready) {
   ::close(ends[1]);
 }
 
+// On a descriptor that several watches have.
+TEST(foreign_entries, of_one_number_by_two_watches_are_made_on_each_driver) {
+  pair_of_sockets s;
+  unio::foreign_watch watches[2];
+  unio::foreign_transfer transfers[2];
+  unio::foreign_reactor reactor;
+  ASSERT_FALSE(reactor.open());
+  char bytes[2]{};
+  for (int i = 0; i != 2; ++i) {
+    unio::foreign_entry entry{};
+    entry.opcode = 27; // RECV
+    entry.fd = s.fds[0];
+    entry.address = reinterpret_cast<std::uintptr_t>(&bytes[i]);
+    entry.length = 1;
+    transfers[i].set_entry(entry);
+    EXPECT_FALSE(reactor.start(transfers[i], watches[i])) << transfers[i].result();
+  }
+  helper_thread second;
+  foreign_event events[4];
+  std::size_t over = 0;
+  auto const run = [&] { over += reactor.run(std::chrono::milliseconds(50), events, 4); };
+  run();
+  EXPECT_EQ(over, 0u);
+  second([&] { run(); }); // a ring is followed by epoll
+  EXPECT_EQ(over, 0u);
+  s.send();
+  s.send();
+  for (int i = 0; i != 100 && over != 2; ++i) run();
+  EXPECT_EQ(over, 2u);
+  for (unio::foreign_transfer const& t : transfers) EXPECT_EQ(t.result(), 1);
+  for (unio::foreign_watch& w : watches) reactor.remove(w);
+  EXPECT_EQ(s.close_first(), 0);
+  EXPECT_TRUE(has_ended(s.fds[1], 0)); // no copy is left
+}
+
 // One message by RECVMSG: its flags, which said something else before.
 int flags_of_a_message(int to, int from, std::span<char> room, std::int64_t expected) {
   unio::foreign_watch watch;

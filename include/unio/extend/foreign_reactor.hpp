@@ -68,6 +68,7 @@ class foreign_watch {
   foreign_watch* next_waiting_ = nullptr; // of those that the ring is to get
   foreign_transfer* transfers_ = nullptr; // that wait for it to be ready
   int fd_ = -1;
+  int copy_ = -1;                         // of fd_, for epoll: another watch has that
   std::atomic<std::uint16_t> generation_; // how often it was removed
   std::uint8_t interest_ = 0;
   std::uint8_t armed_ = 0;   // directions that the ring has a request for
@@ -263,8 +264,9 @@ class UNIO_API foreign_reactor {
   ///               flags of the entry; ENOBUFS: connecting to a Unix socket whose queue is full, for which
   ///               a ring waits. Registered buffers are used as any others.
   /// Preconditions `watch` is of this descriptor, and the loop has not added it: the reactor does where it
-  ///               needs it. It is removed, by one of the functions above, before the descriptor is closed
-  ///               or given away, after its transfers were cancelled.
+  ///               needs it. Several may be of one: with epoll each but the first has a copy of it, until
+  ///               it is removed. That is done, by one of the functions above, before the descriptor is
+  ///               closed or given away, after its transfers were cancelled.
   /// Buffers       what the entry points to is the caller's; untouched by others until it is over
   /// Concurrency   any thread. Transfers of one direction that are under way at the same time end in any
   ///               order.

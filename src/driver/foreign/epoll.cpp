@@ -41,8 +41,9 @@ class foreign_epoll final : public foreign_driver {
 
   bool remove(foreign_watch& w, std::uint64_t, bool closes) noexcept override {
     epoll_event unused{};
-    if (!closes && foreign_access::can_wait(w))
-      sys::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, foreign_access::fd(w), &unused);
+    bool const is_copied = foreign_access::copy(w) >= 0; // another number is closed
+    if ((!closes || is_copied) && foreign_access::can_wait(w))
+      sys::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, foreign_access::number(w), &unused);
     return true;
   }
 
@@ -76,7 +77,7 @@ class foreign_epoll final : public foreign_driver {
         foreign_access::carries(w).load(std::memory_order_relaxed) ? EPOLLET | foreign_peer_ended : EPOLLET;
     epoll_event event{.events = foreign_access::interest(w) | more, .data = {.u64 = foreign_tag::make(w)}};
     sys::kernel_takes(this); // what the thread that waits reads of the watch
-    return sys::epoll_ctl(epoll_fd_, what, foreign_access::fd(w), &event);
+    return sys::epoll_ctl(epoll_fd_, what, foreign_access::number(w), &event);
   }
 
   int epoll_fd_;

@@ -48,6 +48,9 @@ struct foreign_access {
   static foreign_watch*& previous(foreign_watch& w) noexcept { return w.previous_; }
   static foreign_watch*& next_waiting(foreign_watch& w) noexcept { return w.next_waiting_; }
   static int& fd(foreign_watch& w) noexcept { return w.fd_; }
+  static int& copy(foreign_watch& w) noexcept { return w.copy_; }
+  /// The number that epoll knows it by.
+  static int number(foreign_watch& w) noexcept { return w.copy_ >= 0 ? w.copy_ : w.fd_; }
   static std::atomic<std::uint16_t>& generation(foreign_watch& w) noexcept { return w.generation_; }
   static std::uint8_t& interest(foreign_watch& w) noexcept { return w.interest_; }
   static std::uint8_t& armed(foreign_watch& w) noexcept { return w.armed_; }

@@ -7,11 +7,19 @@
 
 #include <unio/error.hpp>
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 
 #include <cerrno>
 
 namespace unio::inline v0_1 {
+namespace {
+
+void close_copy(foreign_watch& w) noexcept {
+  if (int const copy = std::exchange(foreign_access::copy(w), -1); copy >= 0) sys::close(copy);
+}
+
+} // namespace
 
 foreign_reactor::state::~state() {
   bound.end();
@@ -51,6 +59,7 @@ void foreign_reactor::state::go_on_with(std::unique_ptr<foreign_driver> next) no
     foreign_access::is_waiting(*w) = false;
     if (foreign_access::carries(*w).load(std::memory_order_relaxed)) {
       forget(*w);
+      close_copy(*w);
       foreign_transfers::withdraw(*w);
     } else if (w->can_wait()) {
       (void)driver->add(*w); // what came later is first: a number that was closed without a word is its own
@@ -108,7 +117,14 @@ int foreign_reactor::state::add_carrying(foreign_watch& w) noexcept {
   if (foreign_access::is_added(w).load(std::memory_order_relaxed)) return 0;
   foreign_access::unready(w).store(0, std::memory_order_relaxed);
   has_carried.store(true, std::memory_order_relaxed);
-  int const r = add(w, foreign::readable | foreign::exceptional);
+  constexpr unsigned interest = foreign::readable | foreign::exceptional;
+  int r = add(w, interest);
+  if (r == -EEXIST) { // a ring takes a number as often as it is given
+    auto const copy = static_cast<int>(sys::fcntl(foreign_access::fd(w), F_DUPFD_CLOEXEC, 3));
+    if (copy < 0) return copy;
+    foreign_access::copy(w) = copy;
+    if (r = add(w, interest); r < 0) close_copy(w);
+  }
   if (r == 0) driver::find_kind(w);
   return r;
 }
@@ -142,8 +158,9 @@ bool foreign_reactor::state::remove(foreign_watch& w, bool closes) noexcept {
   forget(w);
   if (driver->is_ring()) sys::note_waited(foreign_access::fd(w), sys::watched_bit, false);
   // A child that has not said that it goes on does nothing to what it shares with its parent.
-  if (in_child()) return true;
-  return driver->remove(w, tag, closes);
+  bool const is_removed = in_child() || driver->remove(w, tag, closes);
+  close_copy(w);
+  return is_removed;
 }
 
 void foreign_reactor::state::take_out(foreign_watch& w, bool closes) noexcept {
