@@ -97,8 +97,8 @@ THREADS = [
     ("a foreign reactor's interruption wakes no thread",
      "an_interruption_is_not_lost_while_the_thread_lies_down", [
         ("driver/foreign/reactor.cpp",
-         "std::memory_order_seq_cst);\n  s.sleeper.wake_if_asleep();",
-         "std::memory_order_seq_cst);")]),
+         "s.interruptions.add();\n  s.sleeper.wake_if_asleep();",
+         "s.interruptions.add();")]),
     ("a foreign reactor looks before it lies down",
      "an_interruption_is_not_lost_while_the_thread_lies_down", [
         ("driver/foreign/reactor.cpp",
@@ -112,8 +112,8 @@ THREADS = [
     ("a foreign reactor's interruption looks for a sleeper first",
      "an_interruption_is_not_lost_while_the_thread_lies_down", [
         ("driver/foreign/reactor.cpp",
-         "  s.interrupted.store(true, std::memory_order_seq_cst);\n  s.sleeper.wake_if_asleep();",
-         "  s.sleeper.wake_if_asleep();\n  s.interrupted.store(true, std::memory_order_seq_cst);")]),
+         "  s.interruptions.add();\n  s.sleeper.wake_if_asleep();",
+         "  s.sleeper.wake_if_asleep();\n  s.interruptions.add();")]),
     ("a foreign reactor reports what was removed", "what_was_removed_is_not_reported_afterwards", [
         ("driver/foreign/state.cpp",
          "foreign_access::generation(w).fetch_add(1, std::memory_order_relaxed);",

@@ -73,7 +73,7 @@ std::size_t foreign_reactor::run(std::chrono::nanoseconds timeout, foreign_event
       [[unlikely]]
     can_wait = s.other_runner(thread);
   if (wait_ns != 0)
-    if (s.interrupted.load(std::memory_order_seq_cst) || s.transfers.has_reports()) wait_ns = 0;
+    if (s.interruptions.any() || s.transfers.has_reports()) wait_ns = 0;
   std::int64_t const r = can_wait ? s.driver->wait(wait_ns, events, n) : -EAGAIN;
   if (r < 0) [[unlikely]]
     s.failed_to_wait(static_cast<int>(r));
@@ -81,7 +81,7 @@ std::size_t foreign_reactor::run(std::chrono::nanoseconds timeout, foreign_event
     s.answer_call();
   // Release: pairs with the seq_cst load in call_runner(), after which another thread changes the driver.
   s.sleeper.runner.store(foreign_sleeper::away, std::memory_order_release);
-  if (s.interrupted.load(std::memory_order_relaxed)) s.interrupted.store(false, std::memory_order_relaxed);
+  s.interruptions.see_all();
   std::size_t found = r < 0 ? 0 : static_cast<std::size_t>(r);
   if (s.has_carried.load(std::memory_order_relaxed) && !s.by_ring.load(std::memory_order_relaxed))
     found = s.carry(events, found);
@@ -91,7 +91,7 @@ std::size_t foreign_reactor::run(std::chrono::nanoseconds timeout, foreign_event
 
 void foreign_reactor::interrupt() noexcept {
   state& s = *state_;
-  s.interrupted.store(true, std::memory_order_seq_cst);
+  s.interruptions.add();
   s.sleeper.wake_if_asleep();
 }
 

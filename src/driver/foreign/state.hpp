@@ -20,6 +20,7 @@
 #pragma once
 
 #include "driver/choose.hpp"
+#include "driver/foreign/interruptions.hpp"
 #include "driver/foreign/runner.hpp"
 #include "driver/foreign/transfers.hpp"
 #include "sys/fork.hpp"
@@ -51,7 +52,7 @@ struct foreign_reactor::state {
   std::atomic<bool> is_called{false};
   unsigned fork_generation = sys::fork_generation();
   foreign_sleeper sleeper;
-  std::atomic<bool> interrupted{false};
+  driver::interruptions<> interruptions;
   std::atomic<bool> by_ring{false}; // whether the driver makes the transfers
   // Whether it was ever given a watch that carries transfers: relaxed, what that reports comes after.
   std::atomic<bool> has_carried{false};
