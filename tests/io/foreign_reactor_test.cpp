@@ -303,6 +303,23 @@ TEST_F(foreign_files, a_child_makes_what_its_parent_had_started) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(foreign_loop, a_regular_file_that_reports_readiness_is_waited_for) {
+  int const mounts = ::open("/proc/self/mounts", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(mounts, 0);
+  ASSERT_FALSE(reactor.add(watch, mounts, foreign::readable));
+  EXPECT_TRUE(watch.can_wait());
+  EXPECT_NE(reported(watch) & foreign::readable, 0u);
+  reactor.remove(watch);
+  ::close(mounts);
+}
+
+TEST_F(foreign_loop, a_number_that_names_a_path_alone_is_not_added) {
+  int const root = ::open("/", O_PATH | O_CLOEXEC);
+  ASSERT_GE(root, 0);
+  EXPECT_EQ(reactor.add(watch, root, foreign::readable), std::errc::bad_file_descriptor);
+  ::close(root);
+}
+
 TEST_F(foreign_loop, a_number_of_nothing_is_not_added) {
   EXPECT_EQ(reactor.add(watch, 1 << 20, foreign::readable), std::errc::bad_file_descriptor);
   reactor.remove(watch); // says nothing

@@ -66,9 +66,8 @@ class foreign_uring final : public foreign_driver {
     // Of other files their numbers say less: all eventfds have the same, and both ends of a pipe.
     auto const socket = S_ISSOCK(s.st_mode) ? static_cast<std::uint32_t>(s.st_ino) : 0;
     foreign_access::socket(w).store(socket, std::memory_order_relaxed);
-    if (S_ISREG(s.st_mode)) return never_waits;
-    if (!S_ISSOCK(s.st_mode) && !S_ISFIFO(s.st_mode) && !reports_readiness(foreign_access::fd(w)))
-      return never_waits;
+    if (!S_ISSOCK(s.st_mode) && !S_ISFIFO(s.st_mode))
+      if (int const r = as_epoll_sees(foreign_access::fd(w), S_ISREG(s.st_mode)); r != 0) return r;
     order(w);
     return 0;
   }
@@ -162,14 +161,15 @@ class foreign_uring final : public foreign_driver {
   [[nodiscard]] char const* name() const noexcept override { return "io_uring"; }
 
  private:
-  // As epoll sees it: it refuses what no readiness can be asked of.
-  [[nodiscard]] bool reports_readiness(int fd) noexcept {
+  // It refuses what no readiness can be asked of: most regular files, but not /proc/self/mounts, say. Returns
+  // as add().
+  [[nodiscard]] int as_epoll_sees(int fd, bool is_regular) noexcept {
     int const probe = static_cast<int>(sys::epoll_create(EPOLL_CLOEXEC));
-    if (probe < 0) return true;
+    if (probe < 0) return is_regular ? never_waits : 0;
     epoll_event event{};
-    bool const can = sys::epoll_ctl(probe, EPOLL_CTL_ADD, fd, &event) != -EPERM;
+    auto const r = static_cast<int>(sys::epoll_ctl(probe, EPOLL_CTL_ADD, fd, &event));
     sys::close(probe);
-    return can;
+    return r == -EPERM ? never_waits : r;
   }
 
   /// Under the lock, as all that touches orders_.
