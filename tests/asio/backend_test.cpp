@@ -190,6 +190,32 @@ TEST(asio_backend, yields_the_end_that_came_with_the_last_bytes) {
   EXPECT_EQ(end, asio::error::eof);
 }
 
+TEST(asio_backend, each_operation_has_the_error_of_a_stream_that_has_ended) {
+  asio::io_context c;
+  asio::local::stream_protocol::socket here(c);
+  asio::local::stream_protocol::socket there(c);
+  asio::local::connect_pair(here, there);
+  char bytes[3];
+  int ended = 0;
+  for (char& b : bytes)
+    there.async_read_some(asio::buffer(&b, 1),
+                          [&](failure e, std::size_t) { ended += e == asio::error::eof; });
+  c.poll();
+  here.shutdown(asio::socket_base::shutdown_send);
+  EXPECT_TRUE(run_until(c, [&] { return ended == 3; }));
+  for (int i = 0; i != 4; ++i) {
+    failure why;
+    here.async_write_some(asio::buffer("x", 1), [&](failure e, std::size_t) { why = e; });
+    EXPECT_TRUE(run_until(c, [&] { return !!why; })) << i;
+    EXPECT_EQ(why, asio::error::broken_pipe);
+    if (!why) break;
+  }
+  here.cancel();
+  there.cancel();
+  c.restart();
+  c.run();
+}
+
 TEST(asio_backend, tells_that_nobody_listens) {
   asio::io_context c;
   tcp::acceptor gone(c, {asio::ip::address_v4::loopback(), 0});

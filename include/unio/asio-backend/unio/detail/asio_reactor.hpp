@@ -91,6 +91,12 @@ class reactor_on_unio : public loop_on_unio {
       op_queue<operation> others;
     };
 
+    // Whether there is nothing more until the descriptor is ready again. After an error there is: the next
+    // operation has it too, and no readiness may come that says so.
+    static bool has_exhausted(reactor_op::status s, reactor_op const& op) {
+      return s == reactor_op::done_and_exhausted && !op.ec_;
+    }
+
     operation* perform_ready(unsigned events) {
       // Out-of-band data comes before what was sent after it.
       static const struct {
@@ -106,11 +112,11 @@ class reactor_on_unio : public loop_on_unio {
         int const d = order[i].direction;
         try_first_[d] = true;
         while (reactor_op* op = queued_[d].front()) {
-          int const status = op->perform();
+          reactor_op::status const status = op->perform();
           if (status == reactor_op::not_done) break;
           queued_[d].pop();
           done.add(op);
-          if (status == reactor_op::done_and_exhausted) {
+          if (has_exhausted(status, *op)) {
             try_first_[d] = false;
             break;
           }
@@ -278,8 +284,8 @@ class reactor_on_unio : public loop_on_unio {
   bool must_wait(watched& w, int direction, reactor_op* op, bool may_try) {
     bool const tries = may_try && (direction != read_op || w.queued_[except_op].empty());
     if (tries && w.try_first_[direction]) {
-      int const status = op->perform();
-      if (status == reactor_op::done_and_exhausted && w.can_wait()) w.try_first_[direction] = false;
+      reactor_op::status const status = op->perform();
+      if (watched::has_exhausted(status, *op) && w.can_wait()) w.try_first_[direction] = false;
       if (status != reactor_op::not_done) return false;
     }
     if (!w.can_wait()) {
