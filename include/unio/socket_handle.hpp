@@ -71,7 +71,7 @@ UNIO_OPERATION(accept, detail::accepted, (listening_socket_handle&, h))
 /// Returns  each connection's socket, as async_accept
 /// Errors   between connections: EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM are reported once each time they
 ///          begin; accepting pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds
-/// Runs as  io_uring multishot ACCEPT (one request for all) · accept4(2) on readiness
+/// Runs as  io_uring ACCEPT, one request for all (multishot), of Unix each · accept4(2) on readiness
 UNIO_OPERATION(accept_many, detail::repeated<detail::accepted>, (listening_socket_handle&, h))
 
 /// Writes to a socket without copying: set_value when the bytes are accepted, set_done when the network no

@@ -92,6 +92,12 @@ inline result<int> int_option(int fd, int level, int name) noexcept {
   return value;
 }
 
+/// Whether it is known to be no Unix socket, of which kernels lose what one request for many is to say.
+inline bool is_no_unix_socket(int fd) noexcept {
+  result<int> const domain = int_option(fd, SOL_SOCKET, SO_DOMAIN);
+  return domain && *domain != AF_UNIX;
+}
+
 /// getsockname(2) or getpeername(2), as an endpoint.
 inline result<endpoint> name_of(int fd, std::int64_t (*ask)(int, sockaddr*, unsigned*) noexcept,
                                 char const* operation) noexcept {

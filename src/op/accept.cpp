@@ -1,5 +1,6 @@
 // async_accept, async_accept_many and async_accept_sequenced: accepting connections.
 
+#include "handle/sockets.hpp"
 #include "op/face.hpp"
 
 #include <unio/listening_datagram_handle.hpp>
@@ -18,9 +19,8 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   sqe.opcode = IORING_OP_ACCEPT;
   sqe.fd = op.fd();
   sqe.accept_flags = accepted_flags;
-  // One that accepts many never says that a Unix socket was shut down (Linux 6.18).
-  bool const may_end = sys::last_waited(op.fd(), sys::shut_down_bit);
-  if (op.is_multishot() && !may_end) sqe.ioprio = IORING_ACCEPT_MULTISHOT;
+  // One request for many never says that a Unix socket was shut down (Linux 6.18).
+  if (op.is_multishot() && detail::sockets::is_no_unix_socket(op.fd())) sqe.ioprio = IORING_ACCEPT_MULTISHOT;
   return true;
 }
 

@@ -47,9 +47,7 @@ void begin(io_operation& op) noexcept {
 // One request for many values brings the end as well: of a Unix socket a kernel may lose it
 // (driver/uring/choosing.cpp).
 bool brings_end(io_operation const& op) noexcept {
-  if (sys::receives_all_of_unix()) return true;
-  result<int> const domain = detail::sockets::int_option(op.fd(), SOL_SOCKET, SO_DOMAIN);
-  return domain && *domain != AF_UNIX;
+  return sys::receives_all_of_unix() || detail::sockets::is_no_unix_socket(op.fd());
 }
 
 // Not while all are lent: what is read then could not be delivered.

@@ -252,14 +252,17 @@ DRIVER_TEST(kernel_accept, ends_once_the_listening_socket_was_shut_down_whatever
         auto ended = unio::listening_socket_handle::listen(at).value();
         ended.set_multiplexer(&m);
         std::optional<started<unio::async_accept>> accept;
+        std::optional<started<unio::async_accept_many>> accept_many;
         if (waits) {
           accept.emplace(unio::async_accept(ended));
+          accept_many.emplace(unio::async_accept_many(ended));
           submit_all(m);
         }
         ASSERT_EQ(::shutdown(ended.native_handle(), SHUT_RD), 0);
         if (waits) {
-          ASSERT_TRUE(drive(m, [&] { return accept->ended(); }));
+          ASSERT_TRUE(drive(m, [&] { return accept->ended() && accept_many->ended(); }));
           EXPECT_EQ(accept->error.value(), EINVAL);
+          EXPECT_EQ(accept_many->error.value(), EINVAL);
         }
         ended.set_multiplexer(own);
         for (int i = 0; i != 2; ++i) EXPECT_EQ(ended.accept(10s).error().value(), EINVAL);

@@ -121,7 +121,7 @@ void ring_client<Kernel>::completed(engine& e, io_operation& op, int res, unsign
         if (!has_ended) e.await_readiness(op);
         return;
       }
-      is_multishot_ = is_multishot_ || res >= 0;
+      is_multishot_ = is_multishot_ || goes_on(flags);
     }
     if (bool const unasked = res < 0 && !is_to_end(op); unasked) {
       // The ring's end came before it was begun, or interrupted it.
