@@ -176,13 +176,13 @@ bool opens_the_same(int fd) noexcept {
   return S_ISFIFO(s.st_mode) || (s.st_rdev != makedev(5, 2) && sys::ioctl(fd, TIOCGDEV, &number) >= 0);
 }
 
-// A pipe's end that does not block, opened anew so that it does. -1: that cannot be done.
+// A pipe's end that does not block, opened anew so that it does. A negative code: that cannot be done.
 int blocking_twin(int fd) noexcept {
   std::int64_t const flags = sys::fcntl(fd, F_GETFL, 0);
   if (flags < 0 || (flags & O_NONBLOCK) == 0 || !opens_the_same(fd)) return -1;
   // Without a reader an open for writing would wait.
   int const twin = detail::reopen(fd, static_cast<int>(flags & O_ACCMODE) | O_NONBLOCK);
-  if (twin < 0) return -1;
+  if (twin < 0) return twin;
   if (sys::fcntl(twin, F_SETFL, static_cast<long>(flags & ~std::int64_t{O_NONBLOCK})) >= 0) return twin;
   sys::close(twin);
   return -1;
@@ -222,6 +222,7 @@ int prepare_stream(int number, child_stream const& s, launch_plan& plan, pipe_ha
   plan.sources[number] = h.native_handle();
   bool const is_pipe = h.kind() == handle_kind::pipe || h.kind() == handle_kind::named_pipe;
   int const twin = is_pipe ? blocking_twin(h.native_handle()) : -1;
+  if (twin == -EMFILE || twin == -ENFILE) return twin;
   if (twin >= 0) plan.sources[number] = theirs.keep(twin);
   return 0;
 }

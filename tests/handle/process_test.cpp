@@ -231,6 +231,21 @@ TEST_F(process, gets_a_pipe_of_ours_that_blocks) {
   EXPECT_TRUE(a.process.wait(long_time).value().is_success());
 }
 
+// Where one is to be had in a moment: such a pipe would be that of the whole life of the child.
+TEST_F(process, gets_no_pipe_that_does_not_block_for_want_of_a_descriptor) {
+  unio::anonymous_pipe const between = unio::pipe_handle::anonymous().value();
+  for (int const error : {EMFILE, ENFILE}) {
+    failing_calls calls;
+    calls.fail<&table::openat>(error);
+    launch_step failed{};
+    EXPECT_EQ(process_handle::launch("true", {}, {.output = child_stream::to(between.writer)}, &failed)
+                  .error()
+                  .value(),
+              error);
+    EXPECT_EQ(failed, launch_step::output);
+  }
+}
+
 TEST_F(process, writes_to_the_terminal_behind_a_master_and_not_to_a_new_one) {
   unio::io_handle master = unio::io_handle::adopt(::open("/dev/ptmx", O_RDWR | O_NOCTTY)).value();
   int unlocked = 0;
