@@ -20,6 +20,7 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -133,6 +134,7 @@ class threads {
   // 0, or why no thread could be started although there is none.
   int add(std::shared_ptr<job> j) {
     std::unique_lock held(lock_);
+    if (queue_.size() >= enough_) forget_unwanted();
     queue_.push_back(std::move(j));
     if (idle_ >= queue_.size() || running_ == most_libc_threads) {
       held.unlock();
@@ -154,6 +156,12 @@ class threads {
   }
 
  private:
+  // While all threads hang, what is given up would stay here, and more come.
+  void forget_unwanted() noexcept {
+    std::erase_if(queue_, [](auto const& j) { return !j->is_wanted.load(std::memory_order_relaxed); });
+    enough_ = std::max(least_enough, 2 * queue_.size());
+  }
+
   void run() noexcept {
     std::unique_lock held(lock_);
     for (;;) {
@@ -175,6 +183,8 @@ class threads {
   std::mutex lock_;
   std::condition_variable news_;
   std::deque<std::shared_ptr<job>> queue_;
+  static constexpr std::size_t least_enough = 16;
+  std::size_t enough_ = least_enough; // jobs that wait, before it is asked which are wanted
   std::size_t idle_ = 0;
   int running_ = 0;
 };

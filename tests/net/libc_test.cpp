@@ -10,6 +10,7 @@
 #include "support/test.hpp"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <netdb.h>
 
 namespace {
@@ -108,6 +109,25 @@ TEST(libc, hangs_on_a_bounded_number_of_threads) {
   // What waits behind them has its turn; what nobody waits for any more is not begun.
   EXPECT_TRUE(names.resolve("localhost", 80, 60s).has_value());
   releases.join();
+  while (hanging != 0) std::this_thread::sleep_for(1ms);
+  let_go = false;
+}
+
+// Where all threads hang, each look-up that was given up would stay, and the next ones come.
+TEST(libc, keeps_nothing_of_look_ups_that_nobody_waits_for) {
+  resolver names(by_libc());
+  while (hanging != unio::net::most_libc_threads)
+    EXPECT_EQ(names.resolve("all.hangs", 1, 3ms).error(), condition::timed_out);
+  auto const in_use = [] {
+    auto const all = ::mallinfo2();
+    return all.uordblks + all.hblkhd;
+  };
+  constexpr std::size_t large = 1 << 20;
+  std::string const name = std::string(large, 'x') + ".hangs";
+  std::size_t const before = in_use();
+  for (int i = 0; i != 200; ++i) EXPECT_EQ(names.resolve(name, 1, 1ms).error(), condition::timed_out);
+  EXPECT_LT(in_use(), before + 50 * large);
+  let_go = true;
   while (hanging != 0) std::this_thread::sleep_for(1ms);
   let_go = false;
 }
