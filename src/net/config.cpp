@@ -4,10 +4,9 @@
 
 #include "net/config.hpp"
 
+#include "handle/sockets.hpp"
 #include "net/names.hpp"
 #include "net/wire.hpp"
-
-#include <unio/endpoint.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -41,8 +40,10 @@ template <class F> void for_each_line(std::string_view text, F f) {
 endpoint address(std::string_view text, std::uint16_t port) {
   std::string const at =
       text.find(':') != text.npos ? "[" + std::string(text) + "]:" : std::string(text) + ":";
-  result<endpoint> const parsed = parse_endpoint(at + std::to_string(port));
-  return parsed.has_value() && parsed->family() != address_family::unix_path ? *parsed : endpoint();
+  char const* wrong = nullptr;
+  int code = 0;
+  endpoint const found = detail::sockets::parse(at + std::to_string(port), wrong, code); // keeps no failure
+  return wrong == nullptr && found.family() != address_family::unix_path ? found : endpoint();
 }
 
 // A number that is bounded as glibc bounds it (resolv.h: RES_MAXNDOTS, RES_MAXRETRANS, RES_MAXRETRY).

@@ -144,6 +144,15 @@ TEST(hosts_file, has_each_address_of_a_name_once_however_many_there_are) {
   EXPECT_EQ(*t.names_of(unio::parse_endpoint("10.0.1.49:0").value()), strings{"many"});
 }
 
+// There may be many lines of them, and only the latest failures are known by what they were about.
+TEST(hosts_file, keeps_no_failure_of_what_is_no_address) {
+  unio::failure const before = unio::detail::failed_on(-ENOENT, "try", "kept", 4);
+  std::string text;
+  for (int i = 0; i != 300; ++i) text += "none name.test\n";
+  EXPECT_EQ(hosts_table(text).size(), 0u);
+  EXPECT_EQ(before.object(), "kept");
+}
+
 // As lists have it that block advertisers. Searching what a name or an address has already, for each line,
 // would take some hundred times as long as where they differ.
 TEST(hosts_file, takes_no_longer_where_an_address_has_many_names_or_a_name_many_addresses) {
