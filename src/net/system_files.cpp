@@ -29,20 +29,26 @@ constexpr std::int64_t longest_file = std::int64_t(32) << 20; // what is longer 
 // Some 500 lines of hosts, which take well below a millisecond.
 constexpr std::size_t piece_bytes = std::size_t(16) << 10;
 
+// What a file looks like for which there was no descriptor, or no memory.
+constexpr file_version unknown_version{.seconds = -2};
+
 // Opens a regular file and says which state of it that is. Anything else is as no file.
 file_version version_of(std::string const& path, io_handle* into = nullptr) noexcept {
   std::int64_t const fd = sys::uninterrupted(
       [&] { return sys::openat(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0); });
+  if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM) return unknown_version;
   if (fd < 0) return {};
   file_version v;
   struct stat s;
   if (sys::fstat(static_cast<int>(fd), &s) >= 0 && S_ISREG(s.st_mode)) {
     v = {s.st_ino, static_cast<std::uint64_t>(s.st_size), s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
-    if (into != nullptr)
+    if (into != nullptr) {
       if (auto owned = io_handle::adopt(static_cast<int>(fd)); owned.has_value()) {
         *into = std::move(*owned);
         return v;
       }
+      v = unknown_version;
+    }
   }
   (void)sys::close(static_cast<int>(fd));
   return v;
@@ -89,11 +95,14 @@ bool files_reading::read_some() {
   return true;
 }
 
-// False: it is as it was.
+// False: it is as it was, or cannot be looked at.
 bool files_reading::open() {
   file_version& seen = fresh_->versions[current_];
   if (knows_all_ && version_of(path(current_)) == seen) return false;
-  seen = version_of(path(current_), &file_);
+  file_version const found = version_of(path(current_), &file_);
+  lacks_some_ = lacks_some_ || found == unknown_version;
+  if (knows_all_ && found == unknown_version) return false;
+  seen = found;
   offset_ = 0;
   text_.clear();
   if (current_ == 2) {
@@ -115,6 +124,7 @@ bool files_reading::read_piece() {
     // At an offset, because a forked child may go on, too.
     std::int64_t const n =
         sys::uninterrupted([&] { return sys::preadv2(file_.native_handle(), &room, 1, offset_, 0); });
+    lacks_some_ = lacks_some_ || n < 0;
     is_last = n <= 0;
     if (is_last) break;
     got += static_cast<std::size_t>(n);
@@ -145,7 +155,9 @@ void files_reading::parse() {
 }
 
 void files_reading::complete() {
-  fresh_->mdns_is_wider = version_of("/etc/mdns.allow").seconds >= 0;
+  file_version const mdns = version_of("/etc/mdns.allow");
+  lacks_some_ = lacks_some_ || mdns == unknown_version;
+  fresh_->mdns_is_wider = mdns.seconds >= 0;
   fresh_->forces_libc = forcing_variable();
   fresh_->own_name = name_of_this_host();
 
@@ -193,10 +205,12 @@ class system_files::turn {
     }
     return *of_.unfinished_;
   }
-  /// It has been read.
+  /// It has been read. What lacks some is for this caller alone: the next one looks again.
   std::shared_ptr<settings const> end() noexcept {
+    bool const lacks_some = of_.unfinished_->lacks_some();
     std::shared_ptr<settings const> const fresh = of_.unfinished_->take();
     of_.unfinished_.reset();
+    if (lacks_some) return fresh;
     std::shared_ptr<settings const> old = fresh; // destroyed after the lock is open
     of_.lock();
     of_.current_.swap(old);

@@ -26,6 +26,8 @@ class files_reading {
   bool some();
   /// What they say. Preconditions: some() has returned true.
   std::shared_ptr<settings const> take() noexcept { return std::move(fresh_); }
+  /// Whether some could not be looked at, for want of descriptors or memory: these say what they said before.
+  [[nodiscard]] bool lacks_some() const noexcept { return lacks_some_; }
   /// Whether it can go on: no exception has left some(), and no file has changed since it was read.
   [[nodiscard]] bool can_go_on() const;
 
@@ -49,6 +51,7 @@ class files_reading {
   bool is_open_ = false;
   bool is_whole_ = true;
   bool knows_all_; // of each file there is a version from before
+  bool lacks_some_ = false;
 };
 
 /// The settings, at most `check_every` old: then the files are looked at, and those read again that changed.

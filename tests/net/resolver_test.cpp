@@ -3,6 +3,7 @@
 
 #include "net/files.hpp"
 #include "support/child.hpp"
+#include "support/failing_calls.hpp"
 #include "support/kernel.hpp"
 #include "support/posix.hpp"
 #include "support/receivers.hpp"
@@ -483,6 +484,23 @@ TEST_F(example_resolver_, reads_the_hosts_file_and_reads_it_again) {
   files.write("hosts", "192.0.2.51 printer\n192.0.2.4 localhost\n");
   EXPECT_EQ(texts(names.resolve("printer", 9, 60s)), strings{"192.0.2.51:9"});
   EXPECT_EQ(texts(names.resolve("localhost", 9, 60s)), strings{"192.0.2.4:9"});
+}
+
+// What cannot be looked at is not taken for what is not there until the next look, which may be in an hour.
+TEST_F(example_resolver_, looks_again_at_files_for_which_there_was_no_descriptor) {
+  files.write("hosts", "192.0.2.7 known.test\n");
+  resolver_options o = files.options(server.at());
+  for (bool const was_read : {false, true}) {
+    o.check_every = was_read ? 0ms : std::chrono::milliseconds(1h);
+    resolver names(o);
+    if (was_read) EXPECT_EQ(texts(names.resolve("known.test", 1, 10s)), strings{"192.0.2.7:1"});
+    {
+      failing_calls calls;
+      calls.fail<&table::openat>(EMFILE, {.times = which_calls::all});
+      EXPECT_EQ(names.resolve("known.test", 1, 10s).has_value(), was_read);
+    }
+    EXPECT_EQ(texts(names.resolve("known.test", 1, 10s)), strings{"192.0.2.7:1"});
+  }
 }
 
 TEST_F(example_resolver_, takes_256_addresses_of_each_family_from_the_hosts_file) {
