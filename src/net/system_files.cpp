@@ -205,17 +205,18 @@ class system_files::turn {
     }
     return *of_.unfinished_;
   }
-  /// It has been read. What lacks some is for this caller alone: the next one looks again.
-  std::shared_ptr<settings const> end() noexcept {
-    bool const lacks_some = of_.unfinished_->lacks_some();
-    std::shared_ptr<settings const> const fresh = of_.unfinished_->take();
-    of_.unfinished_.reset();
-    if (lacks_some) return fresh;
+  /// It has been read, in this one's turn or not. What lacks some is for this caller alone: the next looks
+  /// again.
+  std::shared_ptr<settings const> end(files_reading& read) noexcept {
+    std::shared_ptr<settings const> const fresh = read.take();
     std::shared_ptr<settings const> old = fresh; // destroyed after the lock is open
-    of_.lock();
-    of_.current_.swap(old);
-    of_.checked_ns_ = begun_ns_;
-    of_.lock_.unlock();
+    if (!read.lacks_some()) {
+      of_.lock();
+      of_.current_.swap(old);
+      of_.checked_ns_ = begun_ns_;
+      of_.lock_.unlock();
+    }
+    if (*this) of_.unfinished_.reset();
     return fresh;
   }
 
@@ -250,38 +251,42 @@ std::shared_ptr<settings const> system_files::if_fresh() noexcept {
 
 std::shared_ptr<settings const> system_files::now() {
   if (auto fresh = if_fresh()) return fresh;
-  if (turn mine(*this); mine) {
-    files_reading& files = mine.begin();
-    while (!files.some()) continue;
-    return mine.end();
-  }
-  if (auto before = known()) return before;
+  turn mine(*this);
+  if (!mine)
+    if (auto before = known()) return before;
   // The one that reads them for the first time may be a coroutine of this thread, so it is not waited for.
-  files_reading alone(options_, nullptr);
-  while (!alone.some()) continue;
-  return alone.take();
+  std::optional<files_reading> alone;
+  files_reading& files = mine ? mine.begin() : alone.emplace(options_, nullptr);
+  while (!files.some()) continue;
+  return mine.end(files);
 }
 
 task<result<std::shared_ptr<settings const>>> system_files::co_now(deadline limit) {
   environment const& here = co_await this_coro::environment;
-  detail::time_limit const time(limit);
+  detail::time_limit const time(limit), patience(std::chrono::seconds(1));
   for (;;) {
     if (auto fresh = if_fresh()) co_return fresh;
-    if (turn mine(*this); mine) {
-      files_reading& files = mine.begin();
-      while (!files.some()) {
-        co_await co_yield_now();
-        if (here.stop.stop_requested()) co_return std::make_error_code(std::errc::operation_canceled);
-        if (time.has_passed()) co_return std::make_error_code(std::errc::timed_out);
+    turn mine(*this);
+    std::optional<files_reading> alone;
+    if (!mine) {
+      if (auto before = known()) co_return before;
+      // Asked for again rather than waited for: a thread that reads may be one of the parent's process.
+      if (limit.is_zero()) co_return std::make_error_code(std::errc::operation_would_block);
+      if (time.has_passed()) co_return std::make_error_code(std::errc::timed_out);
+      if (!patience.has_passed()) {
+        if (auto const slept = co_await co_sleep(std::chrono::milliseconds(1)); !slept.has_value())
+          co_return slept.error();
+        continue;
       }
-      co_return mine.end();
+      alone.emplace(options_, nullptr); // the one that reads may be a coroutine that is not run any more
     }
-    if (auto before = known()) co_return before;
-    // Asked for again rather than waited for: a thread that reads may be one of the parent's process.
-    if (limit.is_zero()) co_return std::make_error_code(std::errc::operation_would_block);
-    if (time.has_passed()) co_return std::make_error_code(std::errc::timed_out);
-    if (auto const slept = co_await co_sleep(std::chrono::milliseconds(1)); !slept.has_value())
-      co_return slept.error();
+    files_reading& files = mine ? mine.begin() : *alone;
+    while (!files.some()) {
+      co_await co_yield_now();
+      if (here.stop.stop_requested()) co_return std::make_error_code(std::errc::operation_canceled);
+      if (time.has_passed()) co_return std::make_error_code(std::errc::timed_out);
+    }
+    co_return mine.end(files);
   }
 }
 

@@ -56,8 +56,8 @@ class files_reading {
 
 /// The settings, at most `check_every` old: then the files are looked at, and those read again that changed.
 ///
-/// One caller reads; the others go on with what was known. What a caller leaves half read, because it was
-/// stopped or its time was over, the next one continues.
+/// One caller reads; the others go on with what was known, or wait for it the first time, for a second at
+/// most. What a caller leaves half read, because it was stopped or its time was over, the next one continues.
 class system_files {
  public:
   explicit system_files(resolver_options const& options) noexcept : options_(options) {}

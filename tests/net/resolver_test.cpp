@@ -428,6 +428,24 @@ TEST_F(resolver_, reads_its_files_once_for_look_ups_that_begin_together) {
   while (found != 21) (void)unio::this_thread::multiplexer().run();
 }
 
+// Nothing says that the multiplexer of another look-up is run again.
+TEST_F(resolver_, does_not_depend_on_a_look_up_that_is_not_run_any_more) {
+  files.write("hosts", many_lines());
+  resolver names(files.options(endpoint::ipv4_loopback(9)));
+  auto const m = made_multiplexer();
+  bool is_over = false;
+  unio::async_run(*m, names.co_resolve("last.test", 1), [&](auto outcome) {
+    EXPECT_EQ(texts(*outcome), strings{"192.0.2.1:1"});
+    is_over = true;
+  });
+  for (int i = 0; i != 10; ++i) (void)m->try_run(1);
+  ASSERT_FALSE(is_over); // it has begun to read the files
+  EXPECT_EQ(texts(names.resolve("last.test", 1, 60s)), strings{"192.0.2.1:1"});
+  ASSERT_FALSE(is_over);
+  EXPECT_EQ(texts(names.resolve("last.test", 1, unio::deadline::zero())), strings{"192.0.2.1:1"});
+  while (!is_over) (void)m->run();
+}
+
 TEST_F(resolver_, goes_on_reading_where_a_look_up_whose_time_was_over_has_left_off) {
   files.write("hosts", many_lines());
   resolver names(files.options(endpoint::ipv4_loopback(9)));
@@ -487,13 +505,17 @@ TEST_F(example_resolver_, reads_the_hosts_file_and_reads_it_again) {
 }
 
 // What cannot be looked at is not taken for what is not there until the next look, which may be in an hour.
-TEST_F(example_resolver_, looks_again_at_files_for_which_there_was_no_descriptor) {
+TEST_F(resolver_, looks_again_at_files_for_which_there_was_no_descriptor) {
   files.write("hosts", "192.0.2.7 known.test\n");
-  resolver_options o = files.options(server.at());
+  resolver_options o = files.options(endpoint::ipv4_loopback(9)); // where nobody answers
+  o.timeout = 20ms;
+  o.attempts = 1;
   for (bool const was_read : {false, true}) {
     o.check_every = was_read ? 0ms : std::chrono::milliseconds(1h);
     resolver names(o);
-    if (was_read) EXPECT_EQ(texts(names.resolve("known.test", 1, 10s)), strings{"192.0.2.7:1"});
+    if (was_read) {
+      EXPECT_EQ(texts(names.resolve("known.test", 1, 10s)), strings{"192.0.2.7:1"});
+    }
     {
       failing_calls calls;
       calls.fail<&table::openat>(EMFILE, {.times = which_calls::all});
