@@ -86,7 +86,7 @@ RING = [
          "state_ == table_state::refused || table_.set(table_.kernel, number, p.at, p.bytes) != 0",
          "table_.set(table_.kernel, number, p.at, p.bytes) > 0")]),
     ("what is posted is not taken back", "*", [
-        ("op/receive.cpp", "  while (!op.multiplexer()->withdraw(posted)) sys::sched_yield();", "")]),
+        ("op/receive.cpp", "  sys::await_other([&] { return op.multiplexer()->withdraw(posted); });", "")]),
 ]
 
 THREADS = [
@@ -191,6 +191,10 @@ THREADS = [
         ("driver/shared/waking.cpp", "  if (has_work()) all.call_one();\n", "")]),
     ("a thread waits for one that waits for it", "two_threads_destroy_what_the_other_one_runs", [
         ("driver/engine/closing.cpp", "if (times >= 64 && shared_ != nullptr) shared_", "if (times < 0) shared_")]),
+    ("a thread that waits for another one never sleeps", "what_receives_is_dropped_while_it_reads_ahead", [
+        ("driver/engine/closing.cpp",
+         "sys::give_way(times >= 64 ? sys::yields_before_sleep : times);",
+         "sys::sched_yield();")]),
     ("what was posted and runs is not pending", "run_says_0_only_when_what_was_posted_has_run", [
         ("driver/shared/slot.cpp", "if (!all.stays_) own_engine()->count_work();", "")]),
     ("the kernel is not told to forget what was taken", "the_byte_after_that_is_for_the_next_read", [

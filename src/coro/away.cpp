@@ -1,7 +1,7 @@
 #include "core/thread_token.hpp"
 #include "driver/engine.hpp"
 #include "driver/registry.hpp"
-#include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/connect.hpp>
 #include <unio/detail/away.hpp>
@@ -56,7 +56,8 @@ class stays_here : message_link<stays_here>, public async_wait {
     }
   }
   if ((state_.fetch_and(~bit_running, std::memory_order_acq_rel) & bit_woken) == 0) return why;
-  while ((state_.load(std::memory_order_acquire) & bit_left) == 0) sys::sched_yield(); // pairs with wake()
+  sys::await_other(
+      [this] { return (state_.load(std::memory_order_acquire) & bit_left) != 0; }); // pairs: wake()
   return {};
 }
 

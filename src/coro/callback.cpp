@@ -6,7 +6,7 @@
 // callback is attached first, and waits for the start.
 
 #include "driver/this_thread.hpp"
-#include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/callback.hpp>
 
@@ -48,7 +48,7 @@ void calling_back::finished(io_operation& op) noexcept {
 }
 
 void calling_back::stop(io_operation& op) noexcept {
-  while (!op.started()) sys::sched_yield(); // start() is starting it on another thread
+  sys::await_other([&] { return op.started(); }); // start() is starting it on another thread
   op.cancel();
 }
 

@@ -1,6 +1,6 @@
 // The part of senders and receivers that is no template.
 
-#include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/detail/run.hpp>
 #include <unio/execution.hpp>
@@ -29,7 +29,7 @@ bool stop_gate::open() noexcept {
 
 void stop_gate::stop(io_operation& op) noexcept {
   if ((state_.fetch_or(bit_stop, std::memory_order_acq_rel) & bit_open) == 0) return; // open() will see it
-  while (!op.started()) sys::sched_yield(); // another thread is starting it
+  sys::await_other([&] { return op.started(); }); // another thread is starting it
   op.cancel();
 }
 

@@ -19,7 +19,7 @@
 // null acquires (and which then posts). The poster's writes happen before its work by the release of the
 // link, or of the post.
 
-#include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/detail/promise.hpp>
 #include <unio/strand.hpp>
@@ -80,11 +80,11 @@ void strand_state::post_turn() noexcept {
 
 // The successor of `w`; null if it is the last.
 work* strand_state::behind(work& w) noexcept {
-  for (int spins = 0;; ++spins) {
+  for (unsigned spins = 0;; ++spins) {
     if (work* const following = link(w).load(std::memory_order_acquire); following != nullptr)
       return following;
     if (last_.load(std::memory_order_acquire) == &w) return nullptr;
-    if (spins > 64) sys::sched_yield(); // another thread is linking it
+    if (spins > 64) sys::give_way(spins); // another thread is linking it
   }
 }
 

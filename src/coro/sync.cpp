@@ -14,6 +14,7 @@
 
 #include "sys/calls.hpp"
 #include "sys/fork.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/sync.hpp>
 
@@ -84,10 +85,10 @@ constinit thread_local posting* posting::innermost = nullptr;
 } // namespace
 
 std::uint32_t wait_queue::lock_word_contended() noexcept {
-  for (int spins = 0;; ++spins) {
+  for (unsigned spins = 0;; ++spins) {
     std::uint32_t w = word_.load(std::memory_order_relaxed);
     if ((w & bit_locked) != 0) {
-      if (spins >= 64) sys::sched_yield(); // the holder was preempted
+      if (spins >= 64) sys::give_way(spins); // the holder was preempted
     } else if (word_.compare_exchange_weak(w, w | bit_locked, std::memory_order_acquire)) {
       return w;
     }

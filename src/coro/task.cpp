@@ -1,5 +1,5 @@
 #include "core/resuming.hpp"
-#include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/error.hpp>
 #include <unio/task.hpp>
@@ -17,7 +17,7 @@ void resumption::invoke(work& w, bool run) noexcept {
 
 void resumption::take_back(executor_ref e) noexcept {
   if (handle_ == nullptr) return;
-  while (!e.withdraw(*this)) sys::sched_yield(); // another thread is queueing it
+  sys::await_other([&] { return e.withdraw(*this); }); // another thread is queueing it
 }
 
 namespace detail {

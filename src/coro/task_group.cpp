@@ -1,4 +1,4 @@
-#include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/task_group.hpp>
 
@@ -6,7 +6,8 @@ namespace unio::inline v0_1 {
 
 // Held for a few instructions.
 void task_group::lock() noexcept {
-  while (locked_.exchange(true, std::memory_order_acquire)) sys::sched_yield(); // pairs with unlock()
+  sys::await_other(
+      [this] { return !locked_.exchange(true, std::memory_order_acquire); }); // pairs with unlock()
 }
 
 void task_group::unlock() noexcept { locked_.store(false, std::memory_order_release); }
@@ -89,7 +90,7 @@ void task_group::forget_to_wait() noexcept {
   bool const had_ended = count_again() == 0;
   // Then request_stop() was the last to hold the group, perhaps on another thread, which is about to post its
   // caller.
-  while (had_ended && !is_posted()) sys::sched_yield();
+  if (had_ended) sys::await_other([this] { return is_posted(); });
   take_back();
   gone_on();
   listen_again();

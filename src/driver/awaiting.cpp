@@ -14,6 +14,7 @@
 #include "driver/recording.hpp"
 #include "driver/this_thread.hpp"
 #include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 #include "sys/probes.hpp"
 
 #include <unio/connect.hpp>
@@ -114,7 +115,7 @@ bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
 }
 
 void awaiting::stop(io_operation& op) noexcept {
-  while (!op.started()) sys::sched_yield(); // suspend() is starting it on another thread
+  sys::await_other([&] { return op.started(); }); // suspend() is starting it on another thread
   op.cancel();
 }
 

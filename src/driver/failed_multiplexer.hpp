@@ -4,7 +4,7 @@
 
 #include "driver/choose.hpp"
 #include "driver/ended.hpp"
-#include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/multiplexer.hpp>
 
@@ -35,7 +35,7 @@ class failed_multiplexer final : public io_multiplexer {
   void forget(int) noexcept override {}
   // All have ended, but another thread may be notifying the receiver of an atomic form.
   void finish(io_operation& op) noexcept override {
-    while (!op.finished()) sys::sched_yield();
+    sys::await_other([&] { return op.finished(); });
   }
 
  protected:

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "sys/barrier.hpp"
-#include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <atomic>
 
@@ -28,7 +28,7 @@ struct process_fences {
   static void light() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
   /// False: it may not.
   static bool heavy() noexcept { return sys::barrier_everywhere(); }
-  static void wait() noexcept { sys::sched_yield(); }
+  static void wait(unsigned times) noexcept { sys::give_way(times); }
 };
 
 template <class Fences = process_fences> class owners_lock {
@@ -44,7 +44,7 @@ template <class Fences = process_fences> class owners_lock {
     come_in();
     while (taken_.load(std::memory_order_seq_cst)) [[unlikely]] {
       unlock();
-      while (taken_.load(std::memory_order_acquire)) Fences::wait();
+      for (unsigned times = 0; taken_.load(std::memory_order_acquire); ++times) Fences::wait(times);
       come_in();
     }
   }

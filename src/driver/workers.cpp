@@ -5,6 +5,7 @@
 #include "driver/job_protocol.hpp"
 #include "driver/patience.hpp"
 #include "sys/fork.hpp"
+#include "sys/give_way.hpp"
 #include "sys/threads.hpp"
 
 #include <linux/futex.h>
@@ -73,8 +74,9 @@ class pool {
 
   bool give(jobs::job j, unsigned lane, std::uint64_t& place) noexcept {
     if (!jobs_.give(j, lane, place)) return false;
-    while (started_.load(std::memory_order_relaxed) == 0 && starting_.load(std::memory_order_acquire))
-      sys::sched_yield();
+    sys::await_other([this] {
+      return started_.load(std::memory_order_relaxed) != 0 || !starting_.load(std::memory_order_acquire);
+    });
     // Not one thread could be made: the caller's has to block.
     if (started_.load(std::memory_order_relaxed) == 0 && jobs_.take_back(j, place)) perform(j);
     return true;

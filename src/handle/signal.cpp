@@ -16,6 +16,7 @@
 
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
+#include "sys/give_way.hpp"
 #include "sys/sigpipe.hpp"
 
 #include <unio/signal_handle.hpp>
@@ -260,7 +261,8 @@ void unsubscribe(signal_subscription& place) noexcept {
   std::lock_guard const guard(lock);
   for_each_signal(place.counted, uninstall);
   place.wanted.store(0, std::memory_order_seq_cst);
-  while (place.users.load(std::memory_order_seq_cst) != 0) sys::sched_yield(); // as long as a handler writes
+  sys::await_other(
+      [&] { return place.users.load(std::memory_order_seq_cst) == 0; }); // as long as a handler writes
 }
 
 // A table of calls that stands for the kernel has no signals, and says so: a simulation, by name.

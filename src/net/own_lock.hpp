@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "sys/calls.hpp"
 #include "sys/fork.hpp"
+#include "sys/give_way.hpp"
 
 #include <atomic>
 
@@ -29,7 +29,7 @@ class own_lock {
   got lock() noexcept {
     for (unsigned spins = 0;; ++spins) {
       if (got const g = try_lock(); g != got::nothing) return g;
-      if (spins > 64) sys::sched_yield();
+      if (spins > 64) sys::give_way(spins);
     }
   }
   void unlock() noexcept { holder_.store(0, std::memory_order_release); } // pairs with try_lock()

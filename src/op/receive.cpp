@@ -23,6 +23,7 @@
 #include "handle/sockets.hpp"
 #include "op/access.hpp"
 #include "op/face.hpp"
+#include "sys/give_way.hpp"
 #include "sys/multishot.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -205,7 +206,7 @@ bool is_granted(io_operation const& op) noexcept { return op::access::waiter(op)
 void leave(io_operation& op) noexcept {
   if (op::access::pool(op).dequeue(self(op)) || !op::access::waiter(op).take_posted()) return;
   auto& posted = *std::launder(reinterpret_cast<work*>(&op.links));
-  while (!op.multiplexer()->withdraw(posted)) sys::sched_yield();
+  sys::await_other([&] { return op.multiplexer()->withdraw(posted); });
 }
 
 // A simulation's clock stands still in a system call that it does not know: there this looks once a

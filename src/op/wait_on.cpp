@@ -12,6 +12,7 @@
 #include "op/face.hpp"
 #include "op/word_waits.hpp"
 #include "sys/due.hpp"
+#include "sys/give_way.hpp"
 #include "sys/words.hpp"
 
 #include <unio/futex.hpp>
@@ -102,7 +103,7 @@ bool is_granted(io_operation const& op) noexcept {
 void leave(io_operation& op) noexcept {
   word_waiter& w = access::waiter(op);
   if (op::leave_word_waits(w) || !std::exchange(w.is_posted, false)) return;
-  while (!op.multiplexer()->withdraw(w)) sys::sched_yield();
+  sys::await_other([&] { return op.multiplexer()->withdraw(w); });
 }
 
 void block(io_operation& op, std::int64_t until) noexcept {

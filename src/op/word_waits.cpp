@@ -1,6 +1,7 @@
 #include "op/word_waits.hpp"
 
 #include "sys/fork.hpp"
+#include "sys/give_way.hpp"
 #include "sys/kernel_abi.hpp"
 #include "sys/short_lock.hpp"
 #include "sys/threads.hpp"
@@ -22,7 +23,7 @@ using detail::word_waiter;
 class word_waits {
  public:
   bool join(word_waiter& w) noexcept {
-    for (;;) {
+    for (unsigned times = 0;; ++times) {
       std::unique_lock lock(lock_);
       if (refused_) return false;
       for (int n = 0; n != started_; ++n)
@@ -39,7 +40,7 @@ class word_waits {
         is_started_.store(true, std::memory_order_relaxed);
       } else {
         lock.unlock();
-        sys::sched_yield();
+        sys::give_way(times);
       }
     }
   }

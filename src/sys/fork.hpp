@@ -9,7 +9,7 @@
 
 #pragma once
 
-#include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/config.hpp>
 
@@ -87,7 +87,7 @@ template <class T> class one_of_process {
       new (storage_) T;
       ready_.store(mine, std::memory_order_release); // pairs with the acquires here
     }
-    while (ready_.load(std::memory_order_acquire) != mine) sched_yield();
+    await_other([&] { return ready_.load(std::memory_order_acquire) == mine; });
     return *one;
   }
 

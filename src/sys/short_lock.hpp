@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <atomic>
 #if __has_include(<sys/single_threaded.h>)
@@ -38,9 +38,9 @@ class short_lock {
  private:
   // Not inlined: lock() calls nothing then that needs its caller's registers saved.
   [[gnu::cold, gnu::noinline]] void wait() noexcept {
-    for (int spins = 1; held_.exchange(true, std::memory_order_acquire); ++spins)
+    for (unsigned spins = 1; held_.exchange(true, std::memory_order_acquire); ++spins)
       while (held_.load(std::memory_order_relaxed))
-        if (++spins > 64) sys::sched_yield();
+        if (++spins > 64) sys::give_way(spins);
   }
 
   std::atomic<bool> held_{false};

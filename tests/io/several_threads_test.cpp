@@ -11,6 +11,8 @@
 #include "support/test.hpp"
 #include "support/work.hpp"
 
+#include <poll.h>
+
 #include <latch>
 #include <sstream>
 
@@ -935,6 +937,46 @@ TEST_P(several, a_child_of_fork_posts_and_wakes_though_another_thread_was_waking
   });
   may_ring = true;
   wakes.join();
+}
+
+/// While it lives, a yield gives way to no other thread, as one of a thread with a priority of real time does
+/// where the others have a lower one: those go on once a thread sleeps.
+class yields_in_vain {
+ public:
+  yields_in_vain() {
+    yields = 0;
+    has_slept = false;
+    calls_->sched_yield = []() noexcept -> std::int64_t {
+      if (++yields == too_many) has_slept = true;
+      return 0;
+    };
+    calls_->poll = [](pollfd* fds, unsigned n, timespec const* timeout) noexcept {
+      if (n == 0) has_slept = true;
+      return unio::sys::kernel.poll(fds, n, timeout);
+    };
+  }
+  static constexpr int too_many = 1'000'000;
+  static inline std::atomic<int> yields = 0;
+  static inline std::atomic<bool> has_slept = false;
+
+ private:
+  replaced_calls calls_;
+};
+
+TEST_P(several, a_thread_that_waits_for_anothers_receiver_sleeps) {
+  runner r(*m_);
+  yields_in_vain const real_time;
+  std::latch is_notified(1);
+  {
+    unio::timer_handle t = timer(1us);
+    auto op = unio::connect(unio::atomic_async_wait(t), calls{[&] {
+                              is_notified.count_down();
+                              while (!yields_in_vain::has_slept) std::this_thread::yield();
+                            }});
+    op.start();
+    is_notified.wait();
+  } // is destroyed while its receiver runs
+  EXPECT_LT(yields_in_vain::yields, yields_in_vain::too_many);
 }
 
 TEST_P(several, what_no_thread_runs_yet_is_shown_as_such) {

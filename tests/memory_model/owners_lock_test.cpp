@@ -27,7 +27,7 @@ struct fences {
     both->fetch_add(0, seq_cst);
     return true;
   }
-  static void wait() { here->spin(); }
+  static void wait(unsigned) { here->spin(); }
 };
 
 struct guarded {

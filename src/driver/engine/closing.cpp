@@ -5,6 +5,7 @@
 #include "driver/registry.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/give_way.hpp"
 #include "sys/threads.hpp"
 
 #include <cerrno>
@@ -19,7 +20,7 @@ engine::~engine() {
 
 // A thread that brought the last that ended or ran here may not have returned from that.
 void engine::wait_for_others() noexcept {
-  while (mail_.is_used() && !inherited_by_fork()) sys::sched_yield();
+  sys::await_other([this] { return !mail_.is_used() || inherited_by_fork(); });
 }
 
 backend::~backend() {
@@ -61,11 +62,11 @@ template <class Failed> void engine::take_to_end(io_operation& op, Failed failed
 }
 
 // For what the thread of this engine does with `op`. That thread may be away, or wait for this one in the
-// same way. So after a while this one takes the operation if it can, and otherwise goes on with what it runs
-// itself. It does not take others: two threads could take them from each other for ever.
+// same way. So after a while this one sleeps, takes the operation if it can, and otherwise goes on with what
+// it runs itself. It does not take others: two threads could take them from each other for ever.
 void engine::wait_for_its_thread(io_operation const& op, unsigned times) noexcept {
   if (times >= 64 && shared_ != nullptr) shared_->go_on_without(*this, op);
-  sys::sched_yield();
+  sys::give_way(times >= 64 ? sys::yields_before_sleep : times);
 }
 
 // A wake() that comes in between is for the run() that follows.

@@ -2,6 +2,7 @@
 
 #include "sys/calls.hpp"
 #include "sys/fork.hpp"
+#include "sys/give_way.hpp"
 
 #include <mutex>
 #include <utility>
@@ -52,9 +53,9 @@ void foreign_runner::end() noexcept {
   std::unique_lock held(mutex);
   unlink();
   // Nor does a child wait for a thread that it has not.
-  while (is_being_called_ && fork_generation_ == sys::fork_generation()) {
+  for (unsigned times = 0; is_being_called_ && fork_generation_ == sys::fork_generation(); ++times) {
     held.unlock();
-    sys::sched_yield();
+    sys::give_way(times);
     held.lock();
   }
 }

@@ -4,6 +4,7 @@
 #include "driver/foreign/perform.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/error.hpp>
 
@@ -174,7 +175,7 @@ void foreign_reactor::state::take_out(foreign_watch& w, bool closes) noexcept {
 
 void foreign_reactor::state::call_runner(std::unique_lock<foreign_lock>& guard) noexcept {
   is_called.store(true, std::memory_order_seq_cst);
-  while (is_called.load(std::memory_order_relaxed)) {
+  for (unsigned times = 0; is_called.load(std::memory_order_relaxed); ++times) {
     if (sleeper.runner.load(std::memory_order_seq_cst) == foreign_sleeper::away) {
       // Without a descriptor for another driver the thread that runs this one answers, when it is back.
       if (!open(foreign_use::by_several)) is_called.store(false, std::memory_order_seq_cst);
@@ -182,7 +183,7 @@ void foreign_reactor::state::call_runner(std::unique_lock<foreign_lock>& guard) 
     }
     guard.unlock();
     sleeper.wake_if_asleep();
-    sys::sched_yield();
+    sys::give_way(times);
     guard.lock();
   }
 }

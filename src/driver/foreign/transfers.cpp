@@ -5,6 +5,7 @@
 #include "driver/workers.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/give_way.hpp"
 
 #include <linux/futex.h>
 
@@ -36,7 +37,7 @@ void foreign_sleeper::wake() noexcept {
 
 // The last worker may have reported and not left yet.
 foreign_transfers::~foreign_transfers() {
-  while (lent_.load(std::memory_order_acquire) != 0) sys::sched_yield();
+  sys::await_other([this] { return lent_.load(std::memory_order_acquire) == 0; });
 }
 
 bool foreign_transfers::make_at_once(foreign_transfer& t) noexcept {

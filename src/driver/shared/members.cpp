@@ -2,6 +2,7 @@
 
 #include "driver/registry.hpp"
 #include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <pthread.h>
 
@@ -106,7 +107,7 @@ void members::end_membership() noexcept {
     while (*link != this) link = &(*link)->next_living_;
     *link = next_living_;
   }
-  while (retiring_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
+  sys::await_other([this] { return retiring_.load(std::memory_order_acquire) == 0 || inherited_by_fork(); });
 }
 
 // The newest that is older than that of the number, kept from ending until let_end(); or null.

@@ -13,6 +13,7 @@
 #include "driver/remains.hpp"
 #include "driver/shared/runners.hpp"
 #include "sys/calls.hpp"
+#include "sys/give_way.hpp"
 
 #include <atomic>
 #include <new>
@@ -34,8 +35,9 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
 
   ~shared_multiplexer() override {
     end_membership();
-    while ((posting_.load(std::memory_order_acquire) != 0 || unclaimed_.is_used()) && !inherited_by_fork())
-      sys::sched_yield();
+    sys::await_other([this] {
+      return (posting_.load(std::memory_order_acquire) == 0 && !unclaimed_.is_used()) || inherited_by_fork();
+    });
     ending_.store(true, std::memory_order_relaxed);
     for (slot& s : slots()) {
       s.runs.store(nullptr, std::memory_order_relaxed);
@@ -130,14 +132,14 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   }
   // A thread that cannot run this must not wait for one that may never come.
   void finish(io_operation& op) noexcept override {
-    for (; !op.finished() && !inherited_by_fork(); sys::sched_yield()) {
+    for (unsigned times = 0; !op.finished() && !inherited_by_fork(); sys::give_way(times++)) {
       (void)claim(op);
       if (op.multiplexer() != this) return op.multiplexer()->finish(op);
       if (my_engine() == nullptr && unclaimed_.take(op)) return end_one(op, why_none());
     }
   }
   void abandon(io_operation& op) noexcept override {
-    for (; !op.finished() && !inherited_by_fork(); sys::sched_yield()) {
+    for (unsigned times = 0; !op.finished() && !inherited_by_fork(); sys::give_way(times++)) {
       if (unclaimed_.take(op)) return end_one(op, 0);
       if (op.multiplexer() != this) return op.multiplexer()->abandon(op);
     }

@@ -12,6 +12,7 @@
 #include "driver/poll_events.hpp"
 #include "driver/uring/ring.hpp"
 #include "driver/workers.hpp"
+#include "sys/give_way.hpp"
 #include "sys/sanitizer.hpp"
 
 #include <poll.h>
@@ -101,9 +102,10 @@ class ring_transfers {
   /// For a thread that cancels: until the kernel has taken all entries that are filled in. After that it
   /// looks up no descriptor by its number. At most as long as it takes another thread to submit them.
   void await_taken() noexcept {
-    while (is_entering_.load(std::memory_order_acquire) &&
-           !ring_.has_taken(until_.load(std::memory_order_relaxed)))
-      sys::sched_yield();
+    sys::await_other([this] {
+      return !is_entering_.load(std::memory_order_acquire) ||
+             ring_.has_taken(until_.load(std::memory_order_relaxed));
+    });
   }
 
   enum class outcome : std::uint8_t { again, given, over };
