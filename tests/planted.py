@@ -196,7 +196,12 @@ THREADS = [
          "sys::give_way(times >= 64 ? sys::yields_before_sleep : times);",
          "sys::sched_yield();")]),
     ("what was posted and runs is not pending", "run_says_0_only_when_what_was_posted_has_run", [
-        ("driver/shared/slot.cpp", "if (!all.stays_) own_engine()->count_work();", "")]),
+        ("driver/shared/slot.cpp",
+         "if (!all.stays_ || !is_pools.load(std::memory_order_relaxed)) own_engine()->count_work();",
+         "")]),
+    ("what a thread runs that is none of the pool's is not pending",
+     "a_pool_is_not_over_while_the_thread_that_joins_it_runs_something", [
+        ("driver/shared/slot.cpp", "if (!all.stays_ || !is_pools.load(std::memory_order_relaxed))", "if (!all.stays_)")]),
     ("the kernel is not told to forget what was taken", "the_byte_after_that_is_for_the_next_read", [
         ("driver/uring/requests.hpp", "stale_[stale_count_++] = slots_.user_data(op.links.slot);", ";")]),
     ("nobody is called for what is new",

@@ -437,6 +437,21 @@ TEST_P(coroutines_on_two_threads, a_pool_is_joined_when_the_last_ends_on_a_threa
   });
 }
 
+TEST_P(coroutines_on_two_threads, a_pool_is_not_over_while_the_thread_that_joins_it_runs_something) {
+  expect_no_failure([] {
+    std::atomic<int> ran{0};
+    unio::thread_pool pool(2);
+    pool.multiplexer().join_in(); // as a blocking call does
+    for (int i = 0; i != 2; ++i)
+      pool.post([&] {
+        ++ran;
+        pool.post([&] { ++ran; });
+      });
+    pool.join();
+    require(ran == 4, "all has run that was started before the pool was over");
+  });
+}
+
 // A task that is waiting for what another thread brings, when the pool is stopped.
 TEST_P(coroutines_on_two_threads, a_pool_is_stopped_while_its_tasks_wait) {
   expect_no_failure([] {

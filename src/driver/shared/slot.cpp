@@ -41,9 +41,9 @@ int slot::run_shared(int max_items) noexcept {
   return has_forked() ? n + run_forked(std::min(max_items - n, turn_budget)) : n;
 }
 
-// Before anything leaves a queue. A pool's run() never says that nothing is pending.
+// Before anything leaves a queue. Of a pool's own threads it is enough to see which are asleep (is_quiet).
 void slot::count_work() noexcept {
-  if (!all.stays_) own_engine()->count_work();
+  if (!all.stays_ || !is_pools.load(std::memory_order_relaxed)) own_engine()->count_work();
 }
 
 int slot::run_posted(int at_most) noexcept {
