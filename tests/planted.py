@@ -269,6 +269,9 @@ THREADS = [
         ("driver/shared/crew.cpp",
          "if (stays_ && phase_.load(std::memory_order_seq_cst) != phase::closing) return;",
          "if (stays_) return;")]),
+    ("what a thread forks is dropped as if that had ended",
+     "what_a_thread_posts_that_runs_a_pool_while_that_is_joined_is_dropped", [
+        ("driver/shared/crew.cpp", "      s.age(); // its thread", "      if (work* const f = s.pop_forked(); f != nullptr) return f; // its thread")]),
     ("a thread that ends waits for what it has",
      "the_multiplexer_is_destroyed_when_a_thread_has_handed_over", [
         ("driver/engine/handover.cpp", "came_back(op);\n          return false;", "came_back(op);")]),

@@ -452,19 +452,38 @@ TEST_P(coroutines_on_two_threads, a_pool_is_not_over_while_the_thread_that_joins
   });
 }
 
+/// Counts its end, once.
+struct counted {
+  explicit counted(std::atomic<int>& of) : n(&of) {}
+  counted(counted&& other) noexcept : n(std::exchange(other.n, nullptr)) {}
+  ~counted() {
+    if (n != nullptr) ++*n;
+  }
+  std::atomic<int>* n;
+};
+
+TEST_P(coroutines_on_two_threads, what_a_thread_posts_that_runs_a_pool_while_that_is_joined_is_dropped) {
+  expect_no_failure([] {
+    std::atomic<int> ran{0}, dropped{0};
+    {
+      unio::thread_pool pool(2);
+      std::thread other([&] {
+        pool.multiplexer().join_in(); // as a blocking call does
+        for (int i = 0; i != 6; ++i) pool.post([&ran, c = counted(dropped)] { ++ran; });
+      });
+      pool.stop();
+      pool.join();
+      other.join();
+    }
+    require(dropped == 6 && ran <= 6, "what was posted has run or was dropped");
+  });
+}
+
 // A task that is waiting for what another thread brings, when the pool is stopped.
 TEST_P(coroutines_on_two_threads, a_pool_is_stopped_while_its_tasks_wait) {
   expect_no_failure([] {
     auto pair = unio::socket_handle::pair().value();
     std::atomic<int> ended{0}, ran{0}, dropped{0};
-    struct counted {
-      std::atomic<int>* n;
-      explicit counted(std::atomic<int>& of) : n(&of) {}
-      counted(counted&& other) noexcept : n(std::exchange(other.n, nullptr)) {}
-      ~counted() {
-        if (n != nullptr) ++*n;
-      }
-    };
     auto const wait = [](unio::socket_handle& s, std::atomic<int>& ended) -> task<> {
       std::byte room[1];
       auto const r = co_await s.co_read(unio::mutable_buffer(room));

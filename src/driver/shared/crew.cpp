@@ -51,8 +51,8 @@ void crew::drop_posted() noexcept {
     for (slot* const nobodys : {&everybodys_, &new_})
       if (work* const w = nobodys->pop(); w != nullptr) return w;
     for (slot& s : slots()) {
+      s.age(); // its thread, if that is none of a pool's, may be there and fork more
       if (work* const w = s.pop(); w != nullptr) return w;
-      if (work* const w = s.pop_forked(); w != nullptr) return w;
     }
     return nullptr;
   };

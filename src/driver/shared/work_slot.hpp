@@ -56,7 +56,7 @@ class alignas(64) work_slot {
     collect();
     return queued();
   }
-  /// On its thread, or when that has ended: the newest that it has forked.
+  /// On its thread: the newest that it has forked.
   work* pop_forked() noexcept {
     if (!forked_.may_have_one()) return nullptr;
     std::lock_guard const lock(lock_);
