@@ -452,6 +452,24 @@ TEST_P(coroutines_on_two_threads, a_pool_is_not_over_while_the_thread_that_joins
   });
 }
 
+TEST_P(coroutines_on_two_threads, what_another_thread_posts_that_runs_a_pool_runs_though_that_is_busy) {
+  expect_no_failure([] {
+    unio::thread_pool pool(1 + static_cast<int>(schedule_seed() % 2));
+    pool.multiplexer().join_in(); // as a blocking call does
+    std::atomic<int> busy{0};
+    std::atomic<bool> ran{false};
+    auto const yield = [](std::atomic<int>& busy, std::atomic<bool> const& ran) -> task<> {
+      ++busy;
+      while (!ran) co_await unio::co_yield_now();
+    };
+    for (int i = 0; i != pool.size(); ++i) unio::async_run(pool.executor(), yield(busy, ran));
+    while (busy != pool.size()) std::this_thread::yield();
+    pool.post([&] { ran = true; });
+    while (!ran) std::this_thread::yield();
+    pool.join();
+  });
+}
+
 /// Counts its end, once.
 struct counted {
   explicit counted(std::atomic<int>& of) : n(&of) {}

@@ -30,7 +30,7 @@ int slot::run_shared(int max_items) noexcept {
   // Nor what waits behind a work that takes long, though all others are always busy with what they post
   // themselves; nor what was forked behind what is forked later.
   if (now % 64 == 0) {
-    if (all.threads_ != 1) all.help(*this);
+    if (all.present() != 1) all.help(*this);
     age();
   }
   int const of_new = has_work() ? half(max_items, now >> 1) : max_items;
