@@ -271,6 +271,8 @@ THREADS = [
          "if (stays_) return;")]),
     ("the only thread of a pool helps no other", "what_another_thread_posts_that_runs_a_pool_runs_though_that_is_busy", [
         ("driver/shared/slot.cpp", "if (all.present() != 1) all.help(*this);", "if (all.threads_ != 1) all.help(*this);")]),
+    ("what no thread runs yet outlives its pool", "what_no_thread_runs_yet_ends_with_a_pool", [
+        ("coro/thread_pool.cpp", "    multiplexer_->drop_what_waits();\n", "")]),
     ("what a thread forks is dropped as if that had ended",
      "what_a_thread_posts_that_runs_a_pool_while_that_is_joined_is_dropped", [
         ("driver/shared/crew.cpp", "      s.age(); // its thread", "      if (work* const f = s.pop_forked(); f != nullptr) return f; // its thread")]),

@@ -3,7 +3,8 @@
 //
 //   open ── join(), and nothing to do ──┐
 //     │                                 ├──► over: each thread cancels all of its engine and ends;
-//     └── stop() ───────────────────────┘    then the joining thread calls the queued work with `run` false
+//     └── stop() ───────────────────────┘    then the joining thread ends what none of them runs, and calls
+//                                            the queued work with `run` false
 //
 // In this order, because a coroutine may be destroyed only when no thread resumes another part of it.
 
@@ -52,7 +53,7 @@ class thread_pool::state {
     if (started_ == 0) return;
     multiplexer_->end_when_quiet();
     for (; started_ != 0; --started_) pthread_join(threads_[started_ - 1], nullptr);
-    multiplexer_->drop_posted();
+    multiplexer_->drop_what_waits();
   }
 
  private:

@@ -470,6 +470,18 @@ TEST_P(coroutines_on_two_threads, what_another_thread_posts_that_runs_a_pool_run
   });
 }
 
+TEST_P(coroutines_on_two_threads, what_no_thread_runs_yet_ends_with_a_pool) {
+  expect_no_failure([] {
+    unio::thread_pool pool(2);
+    unio::timer_handle never(for_ever);
+    auto op = unio::connect(unio::atomic_async_wait(never), ignoring<void>{});
+    op.start(&pool.multiplexer());
+    pool.stop();
+    pool.join();
+    require(op.finished(), "it has ended");
+  });
+}
+
 /// Counts its end, once.
 struct counted {
   explicit counted(std::atomic<int>& of) : n(&of) {}

@@ -44,9 +44,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
       if (s.kept != nullptr) s.kept->close();
     }
     if (inherited_by_fork()) return; // another thread of the parent may have held the locks
-    for (operation_queue left = unclaimed_.take_all(); !left.empty(); left = unclaimed_.take_all())
-      end_unclaimed(left);
-    crew::drop_posted();
+    drop_what_waits();
   }
 
   using io_multiplexer::post;
@@ -179,7 +177,11 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
       }
     crew::wait_for_the_end();
   }
-  void drop_posted() noexcept override { crew::drop_posted(); }
+  void drop_what_waits() noexcept override {
+    for (operation_queue left = unclaimed_.take_all(); !left.empty(); left = unclaimed_.take_all())
+      end_unclaimed(left);
+    crew::drop_posted();
+  }
 
  protected:
   result<int> do_complete_io(int max_items, std::int64_t until) noexcept override {
