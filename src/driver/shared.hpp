@@ -30,7 +30,8 @@ class pool_multiplexer : public io_multiplexer {
   virtual void end() noexcept = 0;
   /// Makes it so once nothing is posted, running or in flight; waits for that, or for another thread's end().
   virtual void end_when_quiet() noexcept = 0;
-  /// When all threads have left: ends what none of them runs, and tells what is still posted that it will not.
+  /// When all threads have left: ends what none of them runs, and tells what is still posted that it will
+  /// not run.
   virtual void drop_what_waits() noexcept = 0;
 };
 
