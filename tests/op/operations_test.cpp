@@ -69,10 +69,13 @@ std::vector<test::cell> play_everywhere(test::row const& r, script s,
       if (how == test::style::blocking || !r.has(s, how)) return;
       std::string const where = driver + " " + test::name_of(how);
       if (how != test::style::elsewhere) return play(where, how, m.get());
-      // Another thread runs it: this one has begun to run the other.
-      std::ptrdiff_t const descriptors = test::count_descriptors();
-      play(where, how, test::make_multiplexer(driver.c_str()).value().get());
-      EXPECT_EQ(test::count_descriptors(), descriptors) << "a descriptor leaked: " << where;
+      // Another thread runs it, alone or as one of several: this one has begun to run the other.
+      for (int const threads : {1, 2}) {
+        std::ptrdiff_t const descriptors = test::count_descriptors();
+        play(threads == 1 ? where : where + ", of several threads", how,
+             test::make_multiplexer(driver.c_str(), threads).value().get());
+        EXPECT_EQ(test::count_descriptors(), descriptors) << "a descriptor leaked: " << where;
+      }
     });
   }
   return cells;

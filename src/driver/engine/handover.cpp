@@ -74,9 +74,9 @@ void engine::take_over(io_operation& op) noexcept {
     return turn_.push(op);
   }
   if (l.is.cancel_wanted && op.faces().interruptible && !has_members(op)) return process(op, -ECANCELED, 0);
+  if (never_waits(op) || has_arrived(op)) return go_on_with(op);
   readiness const wants = op.faces().wants(op);
   if (wants == readiness::time) return move(op, place::timed);
-  if (is_only_tried(op) || has_arrived(op)) return go_on_with(op);
   if (!has_members(op) && !worth_trying(op, *d)) return arm(op, attempted::no, wants);
   if (perform_now(op)) return;
   if (!has_members(op)) return arm(op, attempted::in_vain, op.faces().wants(op));
