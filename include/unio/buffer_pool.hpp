@@ -93,9 +93,10 @@ enum class pool_memory : std::uint8_t {
 /// more buffers than they keep.
 ///
 /// On io_uring the kernel chooses the buffer that it reads into, among some that stand ready in each ring:
-/// one request receives, or many times. They are as many as the pool has, at most 64 for each thread that
-/// runs a ring, and come on top of count(): what stands ready in one ring is never missing elsewhere. Where
-/// the kernel refuses that (before Linux 6.1, a filter, RLIMIT_MEMLOCK), it is done as on epoll.
+/// one request receives once, or many times (async_receive_many). They are as many as the pool has, at most
+/// 64 for each thread that runs a ring, and come on top of count(): what stands ready in one ring is never
+/// missing elsewhere. Where the kernel refuses that (before Linux 6.1, a filter, RLIMIT_MEMLOCK), it is done
+/// as on epoll.
 ///
 /// Registered memory. A ring registers the memory of a pool_memory::registered pool when it is first to read
 /// a file or a pipe into one of its buffers, to write one to a file or a pipe, or to send one without copying

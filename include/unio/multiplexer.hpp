@@ -20,7 +20,7 @@
 
 namespace unio::inline v0_1 {
 
-/// What the running driver is and uses. Printed by `unio tour`.
+/// What the running driver is and uses. Printed by `unio capabilities`.
 struct capabilities {
   char const* driver = "";   ///< "io_uring", "epoll", "simulated"
   unsigned threads = 1;      ///< how many threads it was made for: 1, or a hint

@@ -9,6 +9,9 @@
 //   for (unio::poll_entry const& e : ends)
 //     if (e.is_ready()) …                                    // e.found() says for what
 //
+// What is waited for and found: readable, writable, exceptional; found in any case: error, hang_up
+// (readiness_set, of unio/extend/operation_faces.hpp).
+//
 // One handle alone: handle::poll. Descriptors of others: unio/foreign_handle.hpp. What runs in coroutines of
 // its own has no need of this: each waits for its own handle.
 

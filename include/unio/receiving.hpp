@@ -31,7 +31,8 @@ namespace unio::inline v0_1 {
 /// Destruction    gives back what it keeps: bytes that it has read ahead are lost. Cancels the operation and
 ///                drives its multiplexer until that has finished, or waits for the thread that runs it
 /// Cost           a block of the frame pool for each, and a frame for each co_next(); no heap allocation once
-///                the frame pool is warm. On a ring one request brings many buffers
+///                the frame pool is warm
+/// Runs as        async_receive_many
 /// Source         docs/features.md X-08
 class UNIO_API receiving {
  public:

@@ -25,6 +25,7 @@ class listening_socket_handle;
 /// Returns       nothing
 /// Errors        ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, … as connect(2); condition::timed_out,
 ///               would_block, canceled: then close the socket, for it may still be connecting
+/// Buffers       the address is copied
 /// Concurrency   nothing else on the socket until it has finished
 /// Runs as       io_uring CONNECT · connect(2), then its outcome when writable
 class async_connect;

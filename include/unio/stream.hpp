@@ -216,7 +216,8 @@ task<io_result<std::size_t>> co_read_all(any_read_stream from, dynamic_buffer in
 inline constexpr extent_type no_limit = static_cast<extent_type>(-1);
 
 /// Copies until the end of `from`, or until `limit` bytes have moved. If both are handles and one of them is
-/// a pipe, the bytes stay in the kernel; otherwise it copies blocks of 64 KiB.
+/// a pipe (to be read: one without a name), the bytes stay in the kernel; otherwise it copies blocks of 64
+/// KiB.
 ///
 /// Returns       how many bytes reached `to`: less than `limit` if `from` ended
 /// Errors        as co_read() and co_write(), except that the end of the stream is none.
