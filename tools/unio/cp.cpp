@@ -44,10 +44,10 @@ int show(options const& o, std::string const& from, std::string const& to) {
   if (!r) return say(1, from, r.error().code().message());
   std::string const a = escaped(from);
   std::string const b = escaped(to);
-  fmt::print("{} -> {}\n", a, b);
+  tools::print("{} -> {}\n", a, b);
   for (auto const& i : *r) {
     std::string const name = escaped(i.name());
-    fmt::print("{}/{} -> {}/{}\n", a, name, b, name);
+    tools::print("{}/{} -> {}/{}\n", a, name, b, name);
   }
   return r->report().failures.empty() ? 0 : 1;
 }
@@ -117,10 +117,10 @@ int copy(options const& o, std::string const& from, std::string const& to,
   tell_losses(to, *r);
   if (!left.empty()) say(0, to, left.substr(2));
   if (o.verbose)
-    fmt::print("{}: {} made, {} there before, {} bytes, {} of them shared; {}\n", escaped(to), r->entries,
-               r->unchanged, r->bytes, r->shared_bytes, in_words(r->method));
+    tools::print("{}: {} made, {} there before, {} bytes, {} of them shared; {}\n", escaped(to), r->entries,
+                 r->unchanged, r->bytes, r->shared_bytes, in_words(r->method));
   if (o.verbose && r->verified_in_cache != 0)
-    fmt::print("{}: {} compared without direct I/O\n", escaped(to), r->verified_in_cache);
+    tools::print("{}: {} compared without direct I/O\n", escaped(to), r->verified_in_cache);
   return r->failures.empty() ? 0 : 1;
 }
 

@@ -2,6 +2,7 @@
 
 #include "tools/support/json.hpp"
 #include "tools/support/machine.hpp"
+#include "tools/support/output.hpp"
 #include "tour.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -24,7 +25,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -364,9 +364,7 @@ int run(options const& o) {
   look_at_kernel(all);
   look_at_limits(all);
   look_at_filesystem(all);
-  std::string const text = o.json ? to_json(all) : to_text(all);
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) // it may be larger than stdio's buffer
-    throw std::system_error(errno, std::system_category(), "standard output");
+  tools::print(o.json ? to_json(all) : to_text(all));
   return count(all, state::wrong) == 0 ? 0 : 1;
 }
 

@@ -253,17 +253,17 @@ class table {
                      std::move(command), state});
   }
   void print() {
-    if (rows_.empty()) return fmt::print("{}: nobody holds anything\n", algorithm_);
+    if (rows_.empty()) return tools::print("{}: nobody holds anything\n", algorithm_);
     std::ranges::sort(rows_, {}, [](row const& r) { return std::tuple(r[0], r[4] == "waiting", r[2]); });
     rows_.insert(rows_.begin(), row{"entity", "kind", "pid", "command", "state"});
     std::size_t widths[5] = {};
     for (row const& r : rows_)
       for (std::size_t i = 0; i != 5; ++i) widths[i] = std::max(widths[i], r[i].size());
-    fmt::print("{:14}", "algorithm");
+    tools::print("{:14}", "algorithm");
     char const* before = "";
     for (row const& r : rows_) {
-      fmt::print("{}{:{}}  {:{}}  {:>{}}  {:{}}  {}\n", before, r[0], widths[0], r[1], widths[1], r[2],
-                 widths[2], r[3], widths[3], r[4]);
+      tools::print("{}{:{}}  {:{}}  {:>{}}  {:{}}  {}\n", before, r[0], widths[0], r[1], widths[1], r[2],
+                   widths[2], r[3], widths[3], r[4]);
       padded_ = fmt::format("{:14}", algorithm_);
       before = padded_.c_str();
     }

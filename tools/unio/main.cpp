@@ -22,13 +22,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <exception>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -41,19 +38,17 @@ int show_capabilities() {
     complain(fmt::format("unio: {}\n", why));
     return 1;
   }
-  fmt::print("{}", unio::to_string(*chosen));
+  tools::print(unio::to_string(*chosen));
   return 0;
 }
 
 // Of the kernel's, whichever driver is used.
 int show_operations() {
-  std::string text = "operation         kernel  unio\n";
+  tools::print("operation         kernel  unio\n");
   for (unio::ring_operation const& o : unio::ring_operations()) {
     std::string const name = o.name.empty() ? fmt::format("number {}", o.number) : o.name;
-    text += fmt::format("{:<16}  {:<6}  {}\n", name, o.is_known ? "yes" : "no", o.use);
+    tools::print("{:<16}  {:<6}  {}\n", name, o.is_known ? "yes" : "no", o.use);
   }
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) // it is larger than stdio's buffer
-    throw std::system_error(errno, std::system_category(), "standard output");
   return 0;
 }
 
@@ -184,7 +179,7 @@ int command(int argc, char** argv) {
   } catch (CLI::Success const& success) { // --help, --version
     std::ostringstream text;
     (void)app.exit(success, text, text);
-    fmt::print("{}", text.str());
+    tools::print(text.str());
     return tools::finish_output("unio");
   } catch (CLI::ParseError const& error) {
     return wrong_usage(app, error);

@@ -67,7 +67,7 @@ int run(options const& o) {
     std::string text = unio::to_string(e);
     text.resize(text.rfind(':'));
     if (text.starts_with('[')) text = text.substr(1, text.size() - 2);
-    fmt::print("{}\n", text);
+    tools::print("{}\n", text);
   }
   return tools::finish_output("unio");
 }

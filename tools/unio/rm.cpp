@@ -26,13 +26,13 @@ namespace {
 int show(options const& o, std::string const& path) {
   auto const r = unio::fs::contents({}, path, {{.cross_mounts = o.cross_mounts}});
   if (!r) return say(1, path, r.error().code().message());
-  for (auto const& i : *r) fmt::print("{}/{}\n", escaped(path), escaped(i.name()));
-  fmt::print("{}\n", escaped(path));
+  for (auto const& i : *r) tools::print("{}/{}\n", escaped(path), escaped(i.name()));
+  tools::print("{}\n", escaped(path));
   return r->report().failures.empty() ? 0 : 1;
 }
 
 void tell_removed(options const& o, std::string const& path, std::uint64_t n) {
-  if (o.verbose) fmt::print("{}: {} removed\n", escaped(path), n);
+  if (o.verbose) tools::print("{}: {} removed\n", escaped(path), n);
 }
 
 // As rm(1), which with -f does not mind a path that cannot exist either: file/name.

@@ -5,6 +5,7 @@
 
 #include "complain.hpp"
 #include "src/testing/preload/setting.hpp"
+#include "tools/support/output.hpp"
 #include "whole_number.hpp"
 
 #include <CLI/CLI.hpp>
@@ -547,11 +548,11 @@ void show_output(std::string_view text) {
     std::size_t const line = text.rfind('\n', begin - 1);
     begin = line == text.npos ? 0 : line;
   }
-  if (begin != 0) fmt::print("  | …\n");
+  if (begin != 0) tools::print("  | …\n");
   text.remove_prefix(begin != 0 ? begin + 1 : 0);
   for (;;) {
     std::size_t const line = text.find('\n');
-    fmt::print("  | {}\n", escaped(text.substr(0, line)));
+    tools::print("  | {}\n", escaped(text.substr(0, line)));
     if (line == text.npos) return;
     text.remove_prefix(line + 1);
   }
@@ -613,22 +614,22 @@ void tell_shrunk(options const& o, runner& r, std::uint64_t seed, outcome const&
   decisions const kept = shrunk(r, seed, failed, runs);
   outcome const last = r.run(seed, false, &kept, true);
   if (!is_same(last, failed)) {
-    fmt::print(
+    tools::print(
         "  not shrunk: it does not fail again in the same way, so it depends on what is not simulated\n");
     return;
   }
-  fmt::print("  shrunk in {} runs: {} of {} decisions are enough", runs, kept.size(),
-             failed.decisions.size());
+  tools::print("  shrunk in {} runs: {} of {} decisions are enough", runs, kept.size(),
+               failed.decisions.size());
   std::string const list = kept.empty() ? "none" : fmt::format("{}", fmt::join(kept, ","));
-  fmt::print("; again: {}\n", escaped(again(o, seed, list)));
+  tools::print("; again: {}\n", escaped(again(o, seed, list)));
   std::string_view story = last.story;
   for (int i = 1; !story.empty(); ++i) {
     std::size_t const line = std::min(story.find('\n'), story.size());
-    fmt::print("  {:>3}. {}\n", i, escaped(story.substr(0, line)));
+    tools::print("  {:>3}. {}\n", i, escaped(story.substr(0, line)));
     story.remove_prefix(std::min(line + 1, story.size()));
   }
-  if (last.is_story_cut) fmt::print("       …\n");
-  fmt::print("       then: {}\n", last.how);
+  if (last.is_story_cut) tools::print("       …\n");
+  tools::print("       then: {}\n", last.how);
   show_output(last.output);
 }
 
@@ -685,7 +686,7 @@ int run(options const& o) {
     steps += one.steps;
     if (!one.failed) continue;
     ++failures;
-    fmt::print("seed {}: {}; again: {}\n", seed, one.how, escaped(again(o, seed, o.keep.value_or(""))));
+    tools::print("seed {}: {}; again: {}\n", seed, one.how, escaped(again(o, seed, o.keep.value_or(""))));
     if (failures == 1 && o.shrink) {
       tell_shrunk(o, r, seed, one);
     } else if (failures == 1 && !shows_output) {
@@ -694,8 +695,8 @@ int run(options const& o) {
     std::fflush(stdout);
   }
   std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
-  fmt::print("{} seeds, {} failed; {} points, {:.2f} s; decisions {:016x}\n", o.seeds, failures, steps,
-             took.count(), hash);
+  tools::print("{} seeds, {} failed; {} points, {:.2f} s; decisions {:016x}\n", o.seeds, failures, steps,
+               took.count(), hash);
   return failures != 0 ? 1 : 0;
 }
 

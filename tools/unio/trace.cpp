@@ -5,6 +5,7 @@
 #include "checks.hpp"
 #include "complain.hpp"
 #include "src/driver/recording.hpp"
+#include "tools/support/output.hpp"
 #include "whole_number.hpp"
 
 #include <CLI/CLI.hpp>
@@ -120,7 +121,7 @@ int watch(options const& o) {
     return say(1, object, "is no name for bpftrace's language");
   std::string const script = script_for(object, o.seconds);
   if (o.print) {
-    fmt::print("{}", script);
+    tools::print(script);
     return 0;
   }
   // How many operations in flight it follows: 4,096 otherwise.
@@ -349,7 +350,7 @@ int run(options const& o) {
     if (std::filesystem::is_fifo(o.show, why)) return say(1, o.show, "is no recording"); // nor waited for
     std::string const bytes = contents_of(o.show, sizeof(unio::driver::recording_file)); // some have no end
     try {
-      fmt::print("{}", told(bytes));
+      tools::print(told(bytes));
     } catch (std::runtime_error const& e) {
       return say(1, o.show, e.what());
     }

@@ -136,7 +136,7 @@ bool summarize(options const& o, std::string const& root) {
   if (r->failures.count() > r->failures.kept())
     say(1, root, fmt::format("and {} more", r->failures.count() - r->failures.kept()));
   if (r->ended) say(1, root, r->ended.message());
-  fmt::print(
+  tools::print(
       "{}: {} files, {} directories, {} links, {} others; {} bytes, {} allocated; {} further names; "
       "deepest {}\n",
       escaped(root), r->files, r->directories, r->symlinks, r->others, r->size, r->allocated,
