@@ -17,7 +17,7 @@
 
 #include "checks.hpp"
 #include "complain.hpp"
-#include "whole_number.hpp"
+#include "numbers.hpp"
 
 #include <unio/link.hpp>
 #include <unio/splice.hpp>

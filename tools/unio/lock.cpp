@@ -8,6 +8,7 @@
 
 #include "checks.hpp"
 #include "complain.hpp"
+#include "numbers.hpp"
 
 #include <unio/locks/atomic_append.hpp>
 #include <unio/locks/byte_ranges.hpp>
@@ -55,18 +56,11 @@ constexpr int not_found = 127;
 constexpr unio::deadline time_to_open = std::chrono::seconds(1);
 
 // 1.5, 500ms, 2s, 0
-std::optional<unio::deadline> parsed(std::string_view text) {
-  if (text.empty() || text.find_first_not_of("0123456789.ems+-") != text.npos ||
-      !(text[0] >= '.' && text[0] <= '9'))
-    return {}; // strtod(3) would take signs, spaces and hexadecimal digits, too
-  std::string const copy(text);
-  char* unit_begins = nullptr; // not from_chars, which libc++ 19 does not have for double
-  double const number = std::strtod(copy.c_str(), &unit_begins);
-  std::string_view const unit(unit_begins);
-  double const seconds = unit == "ms" ? number / 1000 : number;
-  bool const is_right =
-      unit_begins != copy.c_str() && (unit.empty() || unit == "s" || unit == "ms") && seconds < 1e9;
-  if (!is_right) return {};
+std::optional<unio::deadline> parsed(std::string const& text) {
+  auto const m = measure_of(text);
+  if (!m || (m->unit != "" && m->unit != "s" && m->unit != "ms")) return {};
+  double const seconds = m->unit == "ms" ? m->number / 1000 : m->number;
+  if (!(seconds < 1e9)) return {};
   if (seconds == 0) return unio::deadline::zero();
   return unio::deadline(
       std::chrono::steady_clock::now() +

@@ -2,8 +2,8 @@
 
 #include "checks.hpp"
 #include "complain.hpp"
+#include "numbers.hpp"
 #include "tools/support/json.hpp"
-#include "whole_number.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

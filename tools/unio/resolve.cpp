@@ -2,6 +2,7 @@
 
 #include "checks.hpp"
 #include "complain.hpp"
+#include "numbers.hpp"
 #include "tools/support/output.hpp"
 
 #include <unio/connect_to.hpp>
@@ -11,17 +12,14 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
 
 namespace resolve {
 namespace {
 
 // CLI::Range lets pass what is no number.
 std::string seconds(std::string const& text) {
-  char* end = nullptr;
-  double const s = std::strtod(text.c_str(), &end); // libc++ 19 has no std::from_chars for these
-  bool const is_number = !text.empty() && *end == '\0';
-  return is_number && s >= 0.001 && s <= 86400
+  auto const m = measure_of(text);
+  return m && m->unit.empty() && m->number >= 0.001 && m->number <= 86400
              ? std::string()
              : fmt::format("\"{}\" is no number of seconds from 0.001 to 86400", text);
 }

@@ -4,9 +4,9 @@
 #include "simulate.hpp"
 
 #include "complain.hpp"
+#include "numbers.hpp"
 #include "src/testing/preload/setting.hpp"
 #include "tools/support/output.hpp"
-#include "whole_number.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -91,21 +91,16 @@ std::string chosen_faults(std::optional<std::string> const& list) {
 }
 
 // 5ms, 20us, 1.5s, 0
-std::optional<std::int64_t> span_of(std::string_view text) {
-  if (text.empty() || text.find_first_not_of("0123456789.") == 0) return {};
-  std::string const copy(text.substr(0, std::min(text.find_first_not_of("0123456789."), text.size())));
-  std::string_view const unit = text.substr(copy.size());
-  char* end = nullptr;
-  double const number = std::strtod(copy.c_str(), &end);
-  double const scale = unit == "ns"   ? 1
-                       : unit == "us" ? 1e3
-                       : unit == "ms" ? 1e6
-                       : unit == "s"  ? 1e9
-                       : number == 0  ? 1
-                                      : 0;
-  bool const is_right =
-      *end == 0 && scale != 0 && (number != 0 || unit.empty() || scale != 0) && number * scale <= 3.6e12;
-  return is_right ? std::optional(static_cast<std::int64_t>(number * scale)) : std::nullopt;
+std::optional<std::int64_t> span_of(std::string const& text) {
+  auto const m = measure_of(text);
+  if (!m) return {};
+  double const scale = m->unit == "ns"   ? 1
+                       : m->unit == "us" ? 1e3
+                       : m->unit == "ms" ? 1e6
+                       : m->unit == "s"  ? 1e9
+                                         : 0;
+  bool const is_right = (scale != 0 || (m->number == 0 && m->unit.empty())) && m->number * scale <= 3.6e12;
+  return is_right ? std::optional(static_cast<std::int64_t>(m->number * scale)) : std::nullopt;
 }
 
 struct range {
@@ -114,7 +109,7 @@ struct range {
 };
 
 // "A..B", or "B" alone for 0..B.
-std::optional<range> range_of(std::string_view text) {
+std::optional<range> range_of(std::string const& text) {
   std::size_t const dots = text.find("..");
   auto const least = dots == text.npos ? std::optional<std::int64_t>(0) : span_of(text.substr(0, dots));
   auto const most = span_of(dots == text.npos ? text : text.substr(dots + 2));

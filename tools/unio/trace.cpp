@@ -4,9 +4,9 @@
 
 #include "checks.hpp"
 #include "complain.hpp"
+#include "numbers.hpp"
 #include "src/driver/recording.hpp"
 #include "tools/support/output.hpp"
-#include "whole_number.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "walk.hpp"
 
 #include "complain.hpp"
+#include "numbers.hpp"
 #include "tools/support/output.hpp"
-#include "whole_number.hpp"
 
 #include <unio/fs/walk.hpp>
 
