@@ -123,18 +123,22 @@ std::string wrong_range(std::string const& text) {
              : fmt::format("\"{}\" is not a range of times up to an hour, as 0..5ms or 20us..1s", text);
 }
 
+std::string about(std::string const& path, char const* what) { return fmt::format("\"{}\": {}", path, what); }
+
 std::string wrong_directory(std::string const& path) {
   char whole[PATH_MAX];
-  if (path.find('\n') != path.npos) return "has a line break";
+  if (path.find('\n') != path.npos) return about(path, "has a line break");
   struct stat s{};
-  if (::realpath(path.c_str(), whole) == nullptr || ::stat(whole, &s) != 0) return std::strerror(errno);
-  return S_ISDIR(s.st_mode) ? "" : "is no directory";
+  if (::realpath(path.c_str(), whole) == nullptr || ::stat(whole, &s) != 0)
+    return about(path, std::strerror(errno));
+  return S_ISDIR(s.st_mode) ? "" : about(path, "is no directory");
 }
 
 std::string wrong_input(std::string const& path) {
   struct stat s{};
-  if (::stat(path.c_str(), &s) != 0 || ::access(path.c_str(), R_OK) != 0) return std::strerror(errno);
-  return S_ISREG(s.st_mode) ? "" : "is not a regular file";
+  if (::stat(path.c_str(), &s) != 0 || ::access(path.c_str(), R_OK) != 0)
+    return about(path, std::strerror(errno));
+  return S_ISREG(s.st_mode) ? "" : about(path, "is not a regular file");
 }
 
 // ── the library ────────────────────────────────────────────────────────────────────────────────────────────
