@@ -153,11 +153,12 @@ int record(options const& o) {
     complain("unio: trace: after --record FILE: -- PROGRAM ARGUMENTS…\n");
     return wrong_usage;
   }
-  std::filesystem::path const file = std::filesystem::absolute(o.record);
   std::error_code why;
-  if (std::filesystem::exists(std::filesystem::symlink_status(file, why))) {
+  std::filesystem::path const file = std::filesystem::absolute(o.record, why);
+  if (!why && std::filesystem::exists(std::filesystem::symlink_status(file, why))) {
     if (!begins_as_a_recording(file)) return say(1, o.record, "is there, and is no recording");
-    std::filesystem::remove(file);
+    std::filesystem::remove(file, why);
+    if (why) return say(1, o.record, why.message());
   }
   // The program makes it, at its first operation, and goes on if it cannot.
   if (::access(file.parent_path().c_str(), W_OK | X_OK) != 0) return say(1, o.record, std::strerror(errno));
@@ -345,6 +346,7 @@ void describe(CLI::App& app, options& o) {
 
 int run(options const& o) {
   if (!o.record.empty()) return record(o);
+  if (!o.command.empty()) return say(wrong_usage, "trace", "a program is run with --record FILE alone");
   if (!o.show.empty()) {
     std::error_code why;
     if (std::filesystem::is_fifo(o.show, why)) return say(1, o.show, "is no recording"); // nor waited for
