@@ -1,3 +1,4 @@
+#include "complain.hpp"
 #include "report.hpp"
 #include "tools/support/machine.hpp"
 
@@ -45,7 +46,7 @@ std::string heading(machine const& on, source const& from) {
       fmt::format("unio {} on {}, {} x {}\n", unio::version_string(), on.kernel, on.processors, on.processor);
   text += fmt::format("driver {}: {}\n", on.chosen.driver, features(on.chosen));
   if (!on.chosen.why.empty()) text += fmt::format("       {}\n", on.chosen.why);
-  return text + fmt::format("file {}: {} bytes\n\n", from.path, from.bytes.size());
+  return text + fmt::format("file {}: {} bytes\n\n", escaped(from.path), from.bytes.size());
 }
 
 std::string table::paint(std::string_view text, char const* colour) const {

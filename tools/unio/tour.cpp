@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -152,6 +153,9 @@ int run(options const& o) {
   if (!opened) return fail(why);
   stream json;
   if (!o.json.empty()) {
+    std::error_code is_not_there;
+    if (std::filesystem::equivalent(o.json, path, is_not_there))
+      return fail(escaped(o.json) + ": is what is to be moved");
     json.reset(std::fopen(o.json.c_str(), "we"));
     if (json == nullptr) return fail(escaped(o.json) + ": " + std::strerror(errno));
   }
