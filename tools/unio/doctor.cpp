@@ -249,7 +249,7 @@ void look_at_limits(findings& to) {
   look_at_limit(to, "size of a file (RLIMIT_FSIZE)", RLIMIT_FSIZE, RLIM_INFINITY, "-f", 1024,
                 "writing beyond it ends with file_too_large");
   look_at_limit(to, "processes and threads (RLIMIT_NPROC)", RLIMIT_NPROC, 1024, "-u", 1,
-                "unio has up to 12 threads of its own");
+                "unio has threads of its own, for what may block");
   look_at_setting(to, "fs/inotify/max_user_watches", 8192, "each watched directory or file is one");
   look_at_setting(to, "fs/inotify/max_user_instances", 128, "each watch_handle is one");
   look_at_setting(to, "net/core/somaxconn", 4096, "the queue of connections to accept is cut to it");
