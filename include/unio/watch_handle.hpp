@@ -48,12 +48,7 @@ enum class watch_kinds : std::uint32_t {
   ended = 0x8000,            ///< the watch: removed, or its object is gone
   of_directory = 0x4000'0000 ///< what it happened to is a directory
 };
-constexpr watch_kinds operator|(watch_kinds a, watch_kinds b) noexcept {
-  return static_cast<watch_kinds>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
-}
-constexpr watch_kinds operator&(watch_kinds a, watch_kinds b) noexcept {
-  return static_cast<watch_kinds>(static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b));
-}
+template <> inline constexpr bool detail::is_flag_set<watch_kinds> = true;
 
 /// One thing that has happened.
 ///

@@ -23,10 +23,6 @@ using creation = handle::creation;
 using caching = handle::caching;
 using flag = handle::flag;
 
-bool has(flag set, flag one) noexcept {
-  return (static_cast<unsigned>(set) & static_cast<unsigned>(one)) != 0;
-}
-
 // A new file in `directory`, readable by its owner only; its name is left in `name`.
 int create_unique(path_handle const& directory, path_view prefix, detail::path_buffer& name) noexcept {
   int const n = detail::begin_random_name(prefix, name);
