@@ -46,7 +46,9 @@ class UNIO_API buffered_reader {
   /// Returns the bytes that have been read ahead; if there are none, reads. A request with room for
   /// capacity() bytes or more goes straight to the stream. Offsets are ignored. See read_stream.
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_read> co_read(io_request<mutable_buffers> request,
-                                                                          deadline d = {}) noexcept;
+                                                                          deadline d = {}) noexcept {
+    return detail::buffered_awaitable<detail::buffered_read>({this, request, d});
+  }
 
   /// Reads ahead until `bytes` bytes have arrived, and shows all that have, without consuming any.
   ///
@@ -54,7 +56,9 @@ class UNIO_API buffered_reader {
   /// Errors   condition::end_of_stream or truncated if the stream ended first; std::errc::message_size for
   ///          more than capacity(); otherwise as co_read(). bytes_transferred() is how many bytes are there
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_peek> co_peek(std::size_t bytes = 1,
-                                                                          deadline d = {}) noexcept;
+                                                                          deadline d = {}) noexcept {
+    return detail::buffered_awaitable<detail::buffered_peek>({this, bytes, d});
+  }
 
   /// Reads a line, and consumes it.
   ///
@@ -62,7 +66,9 @@ class UNIO_API buffered_reader {
   /// Errors   condition::end_of_stream after the last line; std::errc::message_size for a line of capacity()
   ///          bytes without an end among them, also where no more follow: see buffered() and consume();
   ///          otherwise as co_read(), and a partial line stays buffered
-  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_read_line(deadline d = {}) noexcept;
+  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_read_line(deadline d = {}) noexcept {
+    return detail::buffered_awaitable<detail::buffered_line>({this, d});
+  }
 
  private:
   friend struct detail::buffered_read;
@@ -107,7 +113,9 @@ class UNIO_API buffered_writer {
   /// Returns  the buffers taken
   /// Errors   those of co_flush(): then none of the request was taken
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_write> co_write(io_request<const_buffers> request,
-                                                                            deadline d = {}) noexcept;
+                                                                            deadline d = {}) noexcept {
+    return detail::buffered_awaitable<detail::buffered_write>({this, request, d});
+  }
 
   /// Writes all that was taken.
   ///
@@ -142,7 +150,9 @@ class line_reader : public buffered_reader {
  public:
   using buffered_reader::buffered_reader;
   /// See buffered_reader::co_read_line.
-  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_next(deadline d = {}) noexcept;
+  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_next(deadline d = {}) noexcept {
+    return co_read_line(d);
+  }
   /// As co_next(), of which it is the old name.
   [[deprecated("use co_next"), nodiscard]] detail::buffered_awaitable<detail::buffered_line> next(
       deadline d = {}) noexcept {
@@ -150,16 +160,32 @@ class line_reader : public buffered_reader {
   }
 };
 /// A line_reader over a stream, in memory of its own or the caller's. See buffered_reader.
-[[nodiscard]] line_reader lines(any_read_stream from, std::size_t bytes = default_buffer_bytes);
-[[nodiscard]] line_reader lines(any_read_stream from, mutable_buffer memory) noexcept;
+[[nodiscard]] inline line_reader lines(any_read_stream from, std::size_t bytes = default_buffer_bytes) {
+  return line_reader(from, bytes);
+}
+[[nodiscard]] inline line_reader lines(any_read_stream from, mutable_buffer memory) noexcept {
+  return line_reader(from, memory);
+}
 
 /// As co_copy() from a stream; bytes that were read and could not be written stay in the reader.
 ///
 /// Lifetime  the reader and the stream outlive the task
 UNIO_API task<io_result<std::size_t>> co_copy(buffered_reader& from, any_write_stream to,
                                               extent_type limit = no_limit, deadline d = {});
-task<io_result<std::size_t>> co_copy(buffered_reader& from, any_write_stream to, deadline d);
+inline task<io_result<std::size_t>> co_copy(buffered_reader& from, any_write_stream to, deadline d) {
+  return co_copy(from, to, no_limit, d);
+}
+
+/// As co_copy(), of which it is the old name.
+[[deprecated("use co_copy")]] inline task<io_result<std::size_t>> copy(buffered_reader& from,
+                                                                       any_write_stream to,
+                                                                       extent_type limit = no_limit,
+                                                                       deadline d = {}) {
+  return co_copy(from, to, limit, d);
+}
+[[deprecated("use co_copy")]] inline task<io_result<std::size_t>> copy(buffered_reader& from,
+                                                                       any_write_stream to, deadline d) {
+  return co_copy(from, to, d);
+}
 
 } // namespace unio
-
-#include <unio/detail/buffered_forms.hpp>

@@ -34,7 +34,10 @@ template <class... Results> class [[nodiscard]] link_result {
   /// What ended the chain: the first failed member's error, or condition::truncated if it moved too little.
   [[nodiscard]] failure error() const noexcept { return why_; }
   /// The bytes that all of them moved together.
-  [[nodiscard]] std::size_t bytes_transferred() const noexcept;
+  [[nodiscard]] std::size_t bytes_transferred() const noexcept {
+    return std::apply([](auto const&... each) { return (std::size_t{0} + ... + each.bytes_transferred()); },
+                      each_);
+  }
 
   /// The result of member `I`.
   template <std::size_t I> [[nodiscard]] auto& get() & noexcept { return std::get<I>(each_); }
@@ -155,4 +158,9 @@ template <detail::linkable... Senders>
 
 } // namespace unio
 
-#include <unio/detail/link_forms.hpp>
+template <class... Results>
+struct std::tuple_size<unio::link_result<Results...>>
+    : std::integral_constant<std::size_t, sizeof...(Results)> {};
+template <std::size_t I, class... Results> struct std::tuple_element<I, unio::link_result<Results...>> {
+  using type = std::tuple_element_t<I, std::tuple<Results...>>;
+};

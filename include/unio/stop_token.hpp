@@ -113,8 +113,13 @@ template <std::invocable F> class stop_callback : private stop_node {
  public:
   template <class G>
     requires std::constructible_from<F, G>
-  stop_callback(stop_token token, G&& f) noexcept(std::is_nothrow_constructible_v<F, G>);
-  ~stop_callback();
+  stop_callback(stop_token token, G&& f) noexcept(std::is_nothrow_constructible_v<F, G>)
+      : stop_node(&call), token_(token), f_(static_cast<G&&>(f)) {
+    if (token_.stop_possible() && !attach(token_)) f_();
+  }
+  ~stop_callback() {
+    if (token_.stop_possible()) detach(token_);
+  }
 
  private:
   static void call(stop_node& n) noexcept { static_cast<stop_callback&>(n).f_(); }
@@ -124,6 +129,8 @@ template <std::invocable F> class stop_callback : private stop_node {
 
 template <class F> stop_callback(stop_token, F) -> stop_callback<F>;
 
-} // namespace unio
+inline bool stop_token::stop_requested() const noexcept {
+  return source_ != nullptr && source_->stop_requested();
+}
 
-#include <unio/detail/stop_token.hpp>
+} // namespace unio

@@ -70,12 +70,20 @@ class [[nodiscard]] async_mutex::guard {
  public:
   guard() = default;
   guard(guard&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
-  guard& operator=(guard&& other) noexcept;
+  guard& operator=(guard&& other) noexcept {
+    if (this != &other) {
+      unlock();
+      held_ = std::exchange(other.held_, nullptr);
+    }
+    return *this;
+  }
   ~guard() { unlock(); }
 
   explicit operator bool() const noexcept { return held_ != nullptr; }
   /// Unlocks the mutex now, if it holds one.
-  void unlock() noexcept;
+  void unlock() noexcept {
+    if (held_ != nullptr) std::exchange(held_, nullptr)->unlock();
+  }
   /// Forgets the mutex, which stays locked until its unlock() is called.
   void release() noexcept { held_ = nullptr; }
 
@@ -85,6 +93,10 @@ class [[nodiscard]] async_mutex::guard {
   explicit guard(detail::permits& held) noexcept : held_(&held) {}
   detail::permits* held_ = nullptr;
 };
+
+inline async_mutex::guard async_mutex::try_lock() noexcept {
+  return permits_.try_lock() ? guard(permits_) : guard();
+}
 
 /// A number of permits, which are acquired and released by any coroutine or thread.
 ///
@@ -231,5 +243,3 @@ template <class Completion = no_completion> class rendezvous {
 };
 
 } // namespace unio
-
-#include <unio/detail/async_mutex.hpp>

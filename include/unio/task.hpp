@@ -43,15 +43,28 @@ class UNIO_TO_AWAIT UNIO_AWAIT_ELIDABLE task : private detail::task_core<T>,
 
   task() = default;
   task(task&& other) noexcept : detail::task_core<T>(std::exchange(other.child_, nullptr)) {}
-  task& operator=(task&& other) noexcept;
-  ~task();
+  task& operator=(task&& other) noexcept {
+    if (this != &other) {
+      if (child_) child_.destroy();
+      child_ = std::exchange(other.child_, nullptr);
+    }
+    return *this;
+  }
+  ~task() {
+    if (child_) child_.destroy();
+  }
 
   explicit operator bool() const noexcept { return static_cast<bool>(child_); }
 
   /// For coroutines of other types whose promise passes environments on.
-  [[nodiscard]] detail::task_awaiter<T> operator co_await() && noexcept;
+  [[nodiscard]] detail::task_awaiter<T> operator co_await() && noexcept {
+    return detail::task_awaiter<T>(child());
+  }
   /// For code that starts it by other means: its coroutine, which the task still owns.
-  [[nodiscard]] std::coroutine_handle<detail::task_state<T>> child() const noexcept;
+  [[nodiscard]] std::coroutine_handle<detail::task_state<T>> child() const noexcept {
+    UNIO_EXPECTS(static_cast<bool>(child_), "an empty task was awaited");
+    return child_;
+  }
 
  private:
   template <class U, bool Tail> friend class detail::task_promise_base;
@@ -111,4 +124,9 @@ template <class A> struct awaited_as;
 
 } // namespace unio
 
-#include <unio/detail/task_members.hpp>
+/// A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there.
+template <class T, class... Parameters>
+  requires unio::detail::gives_frames<Parameters...>
+struct std::coroutine_traits<unio::task<T>, Parameters...> {
+  using promise_type = unio::detail::with_given_frames<typename unio::task<T>::promise_type>;
+};

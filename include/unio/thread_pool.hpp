@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <unio/frames.hpp>
 #include <unio/multiplexer.hpp>
 
 namespace unio::inline v0_1 {
@@ -52,7 +53,9 @@ class UNIO_API thread_pool {
   [[nodiscard]] io_multiplexer& multiplexer() const noexcept { return *multiplexer_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   /// Whether the calling thread is one of its threads.
-  [[nodiscard]] bool running_in_this_thread() const noexcept;
+  [[nodiscard]] bool running_in_this_thread() const noexcept {
+    return multiplexer_->run_by() == io_multiplexer::runner::this_thread;
+  }
 
   /// Runs `w` later on one of its threads; as a part of what runs: see io_multiplexer::fork(). From any
   /// thread; allocates nothing.
@@ -63,7 +66,9 @@ class UNIO_API thread_pool {
   /// Cost    a block from the frame pool
   template <class F>
     requires(std::invocable<std::decay_t<F>&> && !std::derived_from<std::decay_t<F>, work>)
-  void post(F&& f);
+  void post(F&& f) {
+    post(*new posted<std::decay_t<F>>(static_cast<F&&>(f)));
+  }
 
   /// Asks its threads to end soon, and returns. Each finishes its current work and cancels its operations.
   void stop() noexcept;
@@ -73,6 +78,17 @@ class UNIO_API thread_pool {
   void join() noexcept;
 
  private:
+  /// A function as work, in a block of the frame pool.
+  template <class F> struct posted final : work, detail::pooled_frames {
+    template <class G> explicit posted(G&& g) : work(&invoke), f(static_cast<G&&>(g)) {}
+    static void invoke(work& w, bool run) noexcept {
+      auto& self = static_cast<posted&>(w);
+      F f(static_cast<F&&>(self.f));
+      delete &self; // so that what `f` posts can reuse the block
+      if (run) f();
+    }
+    F f;
+  };
   class state;
   state* state_;
   io_multiplexer* multiplexer_;
@@ -80,5 +96,3 @@ class UNIO_API thread_pool {
 };
 
 } // namespace unio
-
-#include <unio/detail/thread_pool.hpp>

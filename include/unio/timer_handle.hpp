@@ -34,7 +34,9 @@ class UNIO_API timer_handle {
 
   void expires_at(deadline moment) noexcept { moment_ = moment; }
   /// From now.
-  template <class Rep, class Period> void expires_after(std::chrono::duration<Rep, Period> d) noexcept;
+  template <class Rep, class Period> void expires_after(std::chrono::duration<Rep, Period> d) noexcept {
+    moment_ = from_now(d);
+  }
   [[nodiscard]] deadline moment() const noexcept { return moment_; }
   [[nodiscard]] io_multiplexer* own_multiplexer() const noexcept { return multiplexer_; }
   void set_multiplexer(io_multiplexer* m) noexcept { multiplexer_ = m; }
@@ -91,6 +93,10 @@ class UNIO_API event_handle : public handle {
   explicit event_handle(int fd) noexcept : handle(fd, handle_kind::event) {}
 };
 
-} // namespace unio
+inline async_wait::async_wait(timer_handle& t, unio::deadline d) noexcept
+    : operation_with(detail::wait_faces, t, d), moment_(t.moment()) {}
+UNIO_SENDER_FORMS(async_wait, (timer_handle&, t))
+UNIO_SENDER_FORMS(async_no_op, (io_multiplexer*, m, = nullptr))
+UNIO_FREE_VERB_FORMS(no_op, async_no_op, (io_multiplexer*, m, = nullptr))
 
-#include <unio/detail/timer_handle.hpp>
+} // namespace unio
