@@ -19,7 +19,7 @@ namespace unio::inline v0_1 {
 /// Thread safety  distinct: safe; shared: any number of readers
 /// Moved-from     the members' results are moved from
 /// Cost           none
-/// Size           those of the members' results, and 24 bytes
+/// Size           those of the members' results, and 32 bytes
 template <class... Results> class [[nodiscard]] link_result {
  public:
   link_result(std::tuple<Results...> each, std::size_t completed, failure why) noexcept

@@ -91,7 +91,7 @@ struct file_id {
 /// The metadata of a file. What `known` does not have is zero.
 ///
 /// Thread safety  distinct: safe; shared: any number of readers
-/// Size           224 bytes
+/// Size           152 bytes
 struct metadata {
   stat_fields known = stat_fields::none;
   std::uint32_t link_count = 0;
@@ -180,7 +180,7 @@ UNIO_OPERATION_ON_HANDLE_OR_NAME(stat, metadata, handle, ((last_link, how, = las
 
 /// A name that async_stat_all asks for, and what it was told.
 ///
-/// Size           256 bytes
+/// Size           184 bytes
 struct stat_of_name {
   path_view name;
   metadata value{};

@@ -20,7 +20,7 @@
 namespace unio::inline v0_1::op {
 namespace {
 
-static_assert(sizeof(metadata) <= 224 && sizeof(stat_of_name) <= 256);
+static_assert(sizeof(metadata) == 152 && sizeof(stat_of_name) == 184);
 
 constexpr bool is(stat_fields f, unsigned bit) noexcept { return static_cast<unsigned>(f) == bit; }
 static_assert(is(stat_fields::kind, STATX_TYPE) && is(stat_fields::permissions, STATX_MODE));
