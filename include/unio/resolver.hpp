@@ -54,8 +54,8 @@ enum class resolve_way : std::uint8_t {
 
 struct resolver_options {
   resolve_way way = resolve_way::by_rule;
-  endpoint_list servers;                ///< ask these, in place of those in resolv.conf
-  std::vector<std::string> search;      ///< if `servers` are given: in place of the search list there
+  endpoint_list servers{};              ///< ask these, in place of those in resolv.conf
+  std::vector<std::string> search{};    ///< if `servers` are given: in place of the search list there
   std::chrono::milliseconds timeout{0}; ///< for one answer of one server; 0: as resolv.conf says, or 5 s
   int attempts = 0;                     ///< how often each server is asked; 0: as resolv.conf says, or 2
   bool use_tcp = false;                 ///< ask by TCP only

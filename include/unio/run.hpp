@@ -33,7 +33,7 @@ using task_outcome =
 
 /// What a chain of coroutines has in addition to its executor.
 struct run_options {
-  stop_token stop;                   ///< asks it to end
+  stop_token stop{};                 ///< asks it to end
   frame_allocator* frames = nullptr; ///< see environment
 };
 

@@ -65,23 +65,23 @@ class tls_pem {
 
 /// Who one is.
 struct tls_identity {
-  tls_pem certificates; ///< one's own first, then those that lead to a root
-  tls_pem key;          ///< of the first certificate, without a passphrase
+  tls_pem certificates{}; ///< one's own first, then those that lead to a root
+  tls_pem key{};          ///< of the first certificate, without a passphrase
 };
 
 struct tls_options {
   tls_version minimum = tls_version::tls_1_2;
   tls_version maximum = tls_version::tls_1_3;
   tls_verification verification = tls_verification::by_role;
-  tls_pem roots;                      ///< certificates to trust. None: clients trust the system's
-  tls_identity identity = {};         ///< of a client whose server asks for a certificate
-  std::vector<std::string> protocols; ///< application protocols (ALPN), the preferred first
-  bool resumption = true;             ///< later connections may shorten their handshakes
+  tls_pem roots{};                      ///< certificates to trust. None: clients trust the system's
+  tls_identity identity = {};           ///< of a client whose server asks for a certificate
+  std::vector<std::string> protocols{}; ///< application protocols (ALPN), the preferred first
+  bool resumption = true;               ///< later connections may shorten their handshakes
   /// Servers: which context serves the client that asks for this name (SNI, empty if it asks for none),
   /// before anything else is decided. Null: this one. Called inside handshakes, on any thread that performs
   /// one; the context that it points to is copied. The name is what the client has sent, perhaps no name at
   /// all. Must not throw.
-  std::function<tls_context const*(std::string_view name)> by_name;
+  std::function<tls_context const*(std::string_view name)> by_name{};
 };
 
 /// What connections have in common. A copy is the same context.
