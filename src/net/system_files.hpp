@@ -1,16 +1,19 @@
 // src/net/system_files.hpp: the files by which a system says how names are looked up, read when they change.
 //
 //   files_reading   reads them, a piece at a time
+//   own_lock        one of this process
 //   system_files    what they say now
 
 #pragma once
 
 #include "net/config.hpp"
-#include "net/own_lock.hpp"
+#include "sys/fork.hpp"
+#include "sys/give_way.hpp"
 
 #include <unio/handle.hpp>
 #include <unio/task.hpp>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +55,35 @@ class files_reading {
   bool is_whole_ = true;
   bool knows_all_; // of each file there is a version from before
   bool lacks_some_ = false;
+};
+
+/// A lock of this process that a forked child finds open, whichever thread of the parent held it.
+class own_lock {
+ public:
+  enum class got : unsigned char {
+    nothing,
+    all,
+    debris, ///< a thread of the parent's held it at the fork: what it protects may be half changed
+  };
+
+  [[nodiscard]] got try_lock() noexcept {
+    unsigned const mine = sys::fork_generation() + 1;
+    unsigned found = 0;
+    if (holder_.compare_exchange_strong(found, mine, std::memory_order_acquire)) return got::all;
+    if (found == mine || !holder_.compare_exchange_strong(found, mine, std::memory_order_acquire))
+      return got::nothing;
+    return got::debris;
+  }
+  got lock() noexcept {
+    for (unsigned spins = 0;; ++spins) {
+      if (got const g = try_lock(); g != got::nothing) return g;
+      if (spins > 64) sys::give_way(spins);
+    }
+  }
+  void unlock() noexcept { holder_.store(0, std::memory_order_release); } // pairs with try_lock()
+
+ private:
+  std::atomic<unsigned> holder_{0}; // 1 + the generation of the process that holds it
 };
 
 /// The settings, at most `check_every` old: then the files are looked at, and those read again that changed.
