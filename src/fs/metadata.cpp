@@ -1,7 +1,6 @@
 #include "fs/metadata.hpp"
 
 #include "fs/tree.hpp"
-#include "handle/change_mode.hpp"
 
 #include <fcntl.h>
 #include <linux/stat.h>

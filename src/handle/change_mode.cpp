@@ -1,5 +1,3 @@
-#include "handle/change_mode.hpp"
-
 #include "handle/names.hpp"
 #include "sys/calls.hpp"
 

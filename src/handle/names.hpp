@@ -4,7 +4,7 @@
 //   a path         split_path, parts_of, directory_part
 //   by descriptor  descriptor_path, put_name_of, path_of, find_name
 //   random names   random_name, with_random_name
-//   changing       rename, link_open_file, unlink_current
+//   changing       rename, link_open_file, unlink_current, change_mode
 //   to the disk    make_durable, sync_folder
 
 #pragma once
@@ -130,6 +130,10 @@ UNIO_API int rename(int from_directory, char const* from, int to_directory, char
 /// code: ENOENT for a file whose names were all removed, and without CAP_DAC_READ_SEARCH where /proc is not
 /// mounted.
 UNIO_API int link_open_file(int fd, int to_directory, char const* to) noexcept;
+
+/// Sets the mode of what has the name, which may be another's by now, without following a link there. Returns
+/// 0 or a negative code: EOPNOTSUPP for a link.
+UNIO_API int change_mode(int directory, char const* name, unsigned mode) noexcept;
 
 /// The current path of `fd`. Returns the length, or a negative code.
 UNIO_API int path_of(int fd, path_buffer& out) noexcept;

@@ -1,6 +1,5 @@
 // async_stat, async_set_metadata, async_stat_volume: what a filesystem knows of files apart from their bytes.
 
-#include "handle/change_mode.hpp"
 #include "handle/names.hpp"
 #include "op/call.hpp"
 #include "sys/kernel_abi.hpp"
