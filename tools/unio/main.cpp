@@ -97,6 +97,12 @@ char** take_command(int argc, char** argv, std::vector<std::string>& command) {
   return dashes;
 }
 
+// The exit status; also of what has failed it is said that its output is lost.
+int finished(int status) {
+  int const printed = tools::finish_output("unio");
+  return status != 0 ? status : printed;
+}
+
 int wrong_usage(CLI::App const& app, CLI::ParseError const& e) {
   std::string what = e.what();
   std::erase(what, mark);
@@ -185,14 +191,8 @@ int command(int argc, char** argv) {
     return wrong_usage(app, error);
   }
   if (locked_command.parsed()) return lock::run(l);
-  if (simulator.parsed()) {
-    int const status = simulate::run(s);
-    return status != 0 ? status : tools::finish_output("unio");
-  }
-  if (tracer.parsed()) {
-    int const status = trace::run(t);
-    return status != 0 ? status : tools::finish_output("unio");
-  }
+  if (simulator.parsed()) return finished(simulate::run(s));
+  if (tracer.parsed()) return finished(trace::run(t));
   if (walker.parsed()) return walk::run(w);
   if (remover.parsed()) return rm::run(d);
   if (copier.parsed()) return cp::run(c);
@@ -202,11 +202,10 @@ int command(int argc, char** argv) {
   }
   if (echo_server.parsed()) return echo::run(e);
   if (look_up.parsed()) return resolve::run(r);
-  int const status = health.parsed()          ? doctor::run(h)
-                     : !capabilities.parsed() ? tour::run(o)
-                     : operations             ? show_operations()
-                                              : show_capabilities();
-  return status != 0 ? status : tools::finish_output("unio");
+  return finished(health.parsed()          ? doctor::run(h)
+                  : !capabilities.parsed() ? tour::run(o)
+                  : operations             ? show_operations()
+                                           : show_capabilities());
 }
 
 } // namespace
