@@ -55,14 +55,14 @@ inline constexpr bool is_one_of<Handle, std::variant<All...>> = (std::same_as<Ha
 /// Errors        EBADF; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket of another type,
 ///               EAFNOSUPPORT for one of messages of another family; as fcntl(2). On failure it is still the
 ///               caller's
-/// Cost          two to six system calls, and none for what it is later
+/// Cost          five to thirteen system calls, most of them for sockets and for the numbers 0 to 2
 /// Source        fstat(2); socket(7), SO_TYPE, SO_ACCEPTCONN; proc(5), /proc/pid/fd
 UNIO_API result<adopted> adopt(int fd) noexcept;
 
 /// Takes over a descriptor that has to be what `Handle` is for: Handle::adopt(fd).
 ///
 /// Returns the handle, which owns it from then on
-/// Cost    two to five system calls
+/// Cost    that of Handle::adopt
 /// Errors  EBADF; ENOTSOCK (std::errc::not_a_socket); EPROTOTYPE for another socket; EINVAL for a socket that
 ///         does not listen, and for what is no file, no pipe or no eventfd; ENOTDIR; EISDIR. On failure it is
 ///         still the caller's

@@ -17,7 +17,7 @@
 //
 //   Returns       nothing
 //   Cancellation  the deadline and a stop bound the wait to begin: the kernel does not interrupt them
-//   Cost          one system call
+//   Cost          one system call. What may make a file longer looks at RLIMIT_FSIZE as async_write does
 //
 // Direct I/O (caching::none, caching::only_metadata) needs the memory, the offset and the length of each
 // transfer to be multiples of direct_alignment(). The buffers of a buffer_pool whose size is a multiple of

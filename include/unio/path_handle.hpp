@@ -74,7 +74,7 @@ UNIO_OPERATION_AND_VERB(open_path, detail::opened<path_handle>, (path_handle con
 ///
 /// Returns       the directory
 /// Errors        ENOENT if it has no name, or one that cannot be reached
-/// Cost          six system calls
+/// Cost          four system calls
 /// Runs as       readlinkat(2) of /proc/self/fd, openat(2), statx(2) on a thread that may block
 /// Source        docs/features.md H-05
 UNIO_OPERATION_AND_VERB(parent_of, detail::opened<path_handle>, (handle const&, h))
