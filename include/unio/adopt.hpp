@@ -55,7 +55,7 @@ inline constexpr bool is_one_of<Handle, std::variant<All...>> = (std::same_as<Ha
 /// Errors        EBADF; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket of another type,
 ///               EAFNOSUPPORT for one of messages of another family; as fcntl(2). On failure it is still the
 ///               caller's
-/// Cost          five to thirteen system calls, most of them for sockets and for the numbers 0 to 2
+/// Cost          up to thirteen system calls, most for sockets and for the numbers 0 to 2
 /// Source        fstat(2); socket(7), SO_TYPE, SO_ACCEPTCONN; proc(5), /proc/pid/fd
 UNIO_API result<adopted> adopt(int fd) noexcept;
 
