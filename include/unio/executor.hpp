@@ -17,7 +17,6 @@
 
 #include <concepts>
 #include <coroutine>
-#include <type_traits>
 
 namespace unio::inline v0_1 {
 

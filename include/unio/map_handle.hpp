@@ -14,7 +14,6 @@
 
 #include <cstddef>
 #include <limits>
-#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>

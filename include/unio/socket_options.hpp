@@ -22,7 +22,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 namespace unio::inline v0_1 {
 

@@ -23,8 +23,6 @@
 #include <unio/multiplexer.hpp>
 
 #include <algorithm>
-#include <atomic>
-#include <utility>
 
 namespace unio::inline v0_1::driver {
 

@@ -10,7 +10,6 @@
 #include "sys/calls.hpp"
 #include "sys/threads.hpp"
 
-#include <algorithm>
 #include <cstdint>
 
 namespace unio::inline v0_1::driver {

@@ -15,10 +15,7 @@
 #include <fcntl.h>
 #include <linux/stat.h>
 
-#include <algorithm>
-#include <mutex>
 #include <string_view>
-#include <utility>
 
 namespace unio::inline v0_1::fs::trees {
 

@@ -17,7 +17,6 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 namespace unio::inline v0_1::fs::updating {
 

@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <span>
 
 namespace unio::inline v0_1::net {
 

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <new>
 #include <span>
-#include <type_traits>
 
 namespace unio::inline v0_1::detail {
 

@@ -22,8 +22,6 @@
 
 #include <unio/futex.hpp>
 
-#include <cstdint>
-
 namespace unio::inline v0_1::op {
 
 inline constexpr int words_per_thread = 127;

@@ -24,7 +24,6 @@
 #include <sys/uio.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
 
 namespace unio::inline v0_1::sys {

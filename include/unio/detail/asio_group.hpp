@@ -4,8 +4,6 @@
 
 #include <unio/detail/asio_nodes.hpp>
 
-#include <memory>
-
 namespace unio::inline v0_1::detail::inline UNIO_ASIO_TAG {
 
 inline asio_group::asio_group(asio_service& s, bool is_locked) noexcept

@@ -15,7 +15,6 @@
 #include <span>
 #include <tuple>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 
 namespace unio::inline v0_1::inline UNIO_ASIO_TAG {

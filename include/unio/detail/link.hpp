@@ -6,9 +6,7 @@
 
 #include <array>
 #include <concepts>
-#include <system_error>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 namespace unio::inline v0_1::detail {

@@ -18,7 +18,6 @@
 #include <coroutine>
 #include <exception>
 #include <new>
-#include <utility>
 
 namespace unio::inline v0_1 {
 

@@ -11,7 +11,6 @@
 #include <unio/run.hpp>
 
 #include <atomic>
-#include <optional>
 
 namespace unio::inline v0_1 {
 namespace detail {

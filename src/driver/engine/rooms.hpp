@@ -24,7 +24,6 @@
 #include "sys/due.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace unio::inline v0_1::driver {

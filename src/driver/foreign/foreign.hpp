@@ -9,7 +9,6 @@
 #include <unio/result.hpp>
 
 #include <cstdint>
-#include <memory>
 
 namespace unio::inline v0_1::driver {
 

@@ -31,7 +31,6 @@
 #include <memory>
 #include <mutex>
 #include <system_error>
-#include <utility>
 
 namespace unio::inline v0_1 {
 

@@ -24,7 +24,6 @@
 #include <cstdint>
 #include <ctime>
 #include <memory>
-#include <vector>
 
 namespace unio::inline v0_1::testing::libc {
 

@@ -18,7 +18,6 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
