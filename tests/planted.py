@@ -28,7 +28,7 @@ RING = [
     ("a value is put on another", "*", [
         ("driver/uring/completions.hpp", "engine::has_undelivered(*op) && (flags", "false && (flags")]),
     ("the doorbell is not armed again", "*", [
-        ("driver/uring/completions.hpp", "&& !goes_on(flags)) doorbell_armed_ = false;", ") {}")]),
+        ("driver/uring/completions.hpp", "if (!goes_on(flags)) doorbell_armed_ = false;", "")]),
     ("it sleeps without the doorbell", "*", [
         ("driver/uring/client.hpp", "may_sleep && doorbell_armed_ &&", "may_sleep &&")]),
     ("it sleeps over what is not submitted", "*", [
@@ -52,7 +52,7 @@ RING = [
          "kernel_.put_back();\n        move(*op, place::at_hand);\n        without",
          "without")]),
     ("a buffer that is waited for is free", "*", [
-        ("handle/buffer_pool.cpp", "w = first_; w != nullptr", "w = nullptr; w != nullptr")]),
+        ("handle/buffer_pool.cpp", "if (first_ != nullptr && lent", "if (false && lent")]),
     ("a buffer on its way is lost with a cancel", "*", [
         ("op/receive.cpp", "if (res < 0 && res != -EAGAIN)", "if (false)")]),
     ("an attempt in vain keeps its buffer", "*", [
@@ -63,14 +63,14 @@ RING = [
         ("op/receive.cpp", "return take_arrived(op, true);", "a.slots = nullptr;")]),
     ("the end overtakes what was read", "*", [
         ("op/receive.cpp",
-         "if (op::access::waiter(op).arrived.slots != nullptr) {",
-         "if (!has_end(op) && op::access::waiter(op).arrived.slots != nullptr) {")]),
+         "if (op::access::waiter(op).arrived.slots == nullptr)",
+         "if (has_end(op) || op::access::waiter(op).arrived.slots == nullptr)")]),
     ("what was read comes in another order", "*", [
         ("op/receive.cpp", "    slots->in(a.last).next = last;\n", "")]),
     ("what was read waits for more", "*", [
         ("op/receive.cpp",
-         "    op.links.is.wants = readiness::resource;\n    return -EAGAIN;",
-         "    return -EAGAIN;")]),
+         "\n  op.links.is.wants = readiness::resource;\n  return -EAGAIN;",
+         "\n  return -EAGAIN;")]),
     ("a request that has ended is not made again", "*", [
         ("driver/uring/completions.hpp", "if (!more) move(op, place::yielded);", ";")]),
     ("what cannot be lent now is forgotten", "*", [

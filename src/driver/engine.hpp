@@ -71,7 +71,7 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   /// that cannot be taken back.
   void hand_over() noexcept;
   /// The kernel has given one back.
-  void came_back(io_operation& op) noexcept;
+  [[gnu::cold]] void came_back(io_operation& op) noexcept;
   /// The last requests of other threads, while none can leave more; what waited for them joins `batch`.
   void take_last_messages(operation_queue& batch) noexcept;
   /// False: no message is needed. From any thread, while `op` is this engine's.
@@ -202,7 +202,6 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   void end_simply(io_operation& op) noexcept;
   static void leave_flight(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
-  void settle_value(io_operation& op) noexcept;
   void settle_inline(io_operation& op) noexcept;
   template <class Delivered> void settle_with(io_operation& op, Delivered delivered) noexcept;
   void settle_recorded(io_operation& op) noexcept;
@@ -212,7 +211,7 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   [[gnu::noinline]] void deliver_with_care(io_operation& op) noexcept;
   void put_off_end(bool was_counted) noexcept;
   void deliver_value(io_operation& op) noexcept;
-  void notify_of_value(io_operation& op) noexcept;
+  [[gnu::noinline]] void notify_of_value(io_operation& op) noexcept;
   [[gnu::noinline]] void deliver_inline() noexcept;
   int serve(bound const& b, int due_first, bool ticks, bool is_plain) noexcept;
   [[gnu::noinline]] int serve_rounds(bound const& b, int due_first, int left, bool ticks) noexcept;
@@ -231,9 +230,9 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   void worker_returned(io_operation& op, int res) noexcept;
   bool linger_for_workers() noexcept;
   bool linger_now() noexcept;
-  void retry_after(io_operation& op, int milliseconds) noexcept;
+  [[gnu::cold]] void retry_after(io_operation& op, int milliseconds) noexcept;
   void expire_one(io_operation& op, std::int64_t now_ns) noexcept;
-  void want_buffers(io_operation& op) noexcept;
+  [[gnu::cold]] void want_buffers(io_operation& op) noexcept;
   void expire() noexcept;
   void expire_first_ones() noexcept;
   void expire_first_ones(bound const& b) noexcept;

@@ -72,6 +72,7 @@ std::vector<test::cell> play_everywhere(test::row const& r, script s,
       // Another thread runs it, alone or as one of several: this one has begun to run the other.
       for (int const threads : {1, 2}) {
         std::ptrdiff_t const descriptors = test::count_descriptors();
+        test::environment_variable const of_each_thread("UNIO_DRIVER", driver.c_str());
         play(threads == 1 ? where : where + ", of several threads", how,
              test::make_multiplexer(driver.c_str(), threads).value().get());
         EXPECT_EQ(test::count_descriptors(), descriptors) << "a descriptor leaked: " << where;

@@ -16,6 +16,7 @@ void engine::put_off_end(bool was_counted) noexcept {
 
 // Of one that other threads may ask something, the end. What is rarer is for deliver_with_care().
 void engine::deliver_atomic(io_operation& op) noexcept {
+  if (has_one_of_many(op)) return deliver_value(op);
   operation_links& l = op.links;
   bool const is_end = l.is.undelivered == all_events && !is_watched_;
   if (!is_end || l.is.where != place::landed) return deliver_with_care(op);
@@ -37,7 +38,7 @@ void engine::deliver_value(io_operation& op) noexcept {
   notify_of_value(op);
 }
 
-inline void engine::notify_of_value(io_operation& op) noexcept {
+void engine::notify_of_value(io_operation& op) noexcept {
   bool has_ended = false;
   {
     notification const here(*this, op);

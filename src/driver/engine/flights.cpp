@@ -272,15 +272,18 @@ inline void engine::land(io_operation& op) noexcept {
 
 // The result of an operation in flight is known, or its end: queues it to be delivered, from a loop.
 void engine::settle(io_operation& op, unsigned events) noexcept {
-  if ((events & io_operation::done) == 0) return settle_value(op);
   operation_links& l = op.links;
   l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered | events);
   if (is_recording()) [[unlikely]]
     record(recorded::completed, op);
-  land(op);
-  if (l.is.in_heap) deadlines_.remove(op);
-  if (shared_ != nullptr) ++landed_;
-  if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
+  if ((events & io_operation::done) == 0) {
+    note_completion(op);
+  } else {
+    land(op);
+    if (l.is.in_heap) deadlines_.remove(op);
+    if (shared_ != nullptr) ++landed_;
+    if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
+  }
   if (l.is.queue == queue_name::none) turn_.push(op);
 }
 

@@ -242,7 +242,7 @@ result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) no
   if (simple && l.is.where == place::ready) [[likely]]
     return end([&] { move(op, place::idle); });
   if (simple && l.is.undelivered == all_events) return end([&] { leave_flight(op); });
-  has_one_of_many(op) ? deliver_value(op) : deliver_atomic(op);
+  deliver_atomic(op);
 }
 
 // From start(), outside of any receiver and with nothing else ready.

@@ -18,7 +18,6 @@
 #pragma once
 
 #include "driver/engine.hpp"
-#include "driver/recording.hpp"
 #include "driver/shared/unclaimed.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/due.hpp"
@@ -61,16 +60,6 @@ inline bool has_arrived(io_operation const& op) noexcept {
 inline bool has_one_of_many(io_operation const& op) noexcept {
   operation_links::marks const& is = op.links.is;
   return is.undelivered == io_operation::value && is.where != place::landed && is.where != place::ready;
-}
-
-/// A value that is not the last.
-inline void engine::settle_value(io_operation& op) noexcept {
-  operation_links& l = op.links;
-  l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered | io_operation::value);
-  if (is_recording()) [[unlikely]]
-    record(recorded::completed, op);
-  note_completion(op);
-  if (l.is.queue == queue_name::none) turn_.push(op);
 }
 
 /// Around a receiver that is notified of a value that is not the last: it may end its operation all the same,

@@ -127,7 +127,7 @@ void engine::bring(io_operation& op) noexcept {
   if (r > 0) { // bytes, of which complete() makes no more than one of many values
     op.set_outcome(r);
     op.links.is.pauses = 0;
-    return settle_value(op);
+    return settle(op, io_operation::value);
   }
   if (op.links.is.where == place::yielded) {
     move(op, place::at_hand);
