@@ -76,9 +76,9 @@ RING = [
     ("what cannot be lent now is forgotten", "*", [
         ("driver/engine/waits.cpp", "  (void)backend_->disarm(*this, op);\n", "")]),
     ("memory that has gone is taken for what lies there now", "*", [
-        ("driver/registered_memory.hpp",
-         "if (version_ != offered_memory::version())",
-         "if (version_ == 0)")]),
+        ("driver/registered_memory.cpp",
+         "  if (known_ == nullptr) known_.reset(",
+         "  if (version_ != 0) return;\n  if (known_ == nullptr) known_.reset(")]),
     ("the number of other memory is told", "*", [
         ("driver/registered_memory.cpp", "      last_ = i;\n", "")]),
     ("memory that was not registered is used", "*", [
