@@ -325,11 +325,13 @@ TEST(async_run, takes_whatever_can_be_awaited) {
 TEST(run, begins_nothing_on_a_multiplexer_of_several_threads_that_this_one_cannot_run) {
   auto const m = a_multiplexer(2);
   std::atomic<bool> ends{false}, begun{false};
-  std::latch runs(1);
+  std::latch runs(1), calls_are_as_before(1);
   std::thread other([&] {
     m->join_in();
     runs.count_down();
+    calls_are_as_before.wait();
     while (!ends) (void)m->try_run_for(1ms);
+    (void)m->try_run_for(1ms);
   });
   runs.wait();
   auto const begins = [](std::atomic<bool>& b) -> task<> {
@@ -342,9 +344,10 @@ TEST(run, begins_nothing_on_a_multiplexer_of_several_threads_that_this_one_canno
     calls.fail<&unio::sys::table::epoll_create>(EMFILE, {.times = which_calls::all});
     EXPECT_THROW(unio::run(*m, begins(begun)), std::system_error);
   }
-  EXPECT_FALSE(begun);
+  calls_are_as_before.count_down();
   ends = true;
   other.join();
+  EXPECT_FALSE(begun);
 }
 
 // ---- sync_wait --------------------------------------------------------------------------------------------
