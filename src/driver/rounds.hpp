@@ -8,19 +8,6 @@
 
 namespace unio::inline v0_1::driver {
 
-inline io_operation* turn::pop_with_care() noexcept {
-  if (next_inline_ != nullptr) {
-    --round_left_;
-    return std::exchange(next_inline_, nullptr);
-  }
-  if (due_first_ <= 0 && round_left_ > 0 && !ready_.empty()) {
-    --round_left_;
-    return &ready_.pop_first();
-  }
-  --due_first_;
-  return &due_.pop_first();
-}
-
 // The queue in whole rounds: first all that is in it, each once, and then again what has been
 // added, as long as all of that fits into what is left of the budget. `due_first`: so many results
 // that moments have brought come before those of others. A long round calls `tick()` after each 64

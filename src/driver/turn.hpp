@@ -241,7 +241,18 @@ class turn {
     --round_left_;
     return &ready_.pop_first();
   }
-  [[gnu::noinline]] io_operation* pop_with_care() noexcept; // rounds.hpp
+  [[gnu::noinline]] io_operation* pop_with_care() noexcept {
+    if (next_inline_ != nullptr) {
+      --round_left_;
+      return std::exchange(next_inline_, nullptr);
+    }
+    if (due_first_ <= 0 && round_left_ > 0 && !ready_.empty()) {
+      --round_left_;
+      return &ready_.pop_first();
+    }
+    --due_first_;
+    return &due_.pop_first();
+  }
 
   // While others wait for their turn, a coroutine may complete no more inline than answers what it was
   // resumed with.
