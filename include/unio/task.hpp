@@ -124,7 +124,7 @@ template <class A> struct awaited_as;
 
 } // namespace unio
 
-/// A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there.
+// A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there.
 template <class T, class... Parameters>
   requires unio::detail::gives_frames<Parameters...>
 struct std::coroutine_traits<unio::task<T>, Parameters...> {

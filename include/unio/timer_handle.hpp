@@ -93,6 +93,8 @@ class UNIO_API event_handle : public handle {
   explicit event_handle(int fd) noexcept : handle(fd, handle_kind::event) {}
 };
 
+// ---- short functions --------------------------------------------------------------------------------------
+
 inline async_wait::async_wait(timer_handle& t, unio::deadline d) noexcept
     : operation_with(detail::wait_faces, t, d), moment_(t.moment()) {}
 UNIO_SENDER_FORMS(async_wait, (timer_handle&, t))
