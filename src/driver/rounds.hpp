@@ -1,4 +1,5 @@
-// src/driver/rounds.hpp: how a turn serves its queue in rounds (turn.hpp). What is alone in it needs none.
+// src/driver/rounds.hpp: how a turn serves its queue in rounds, and how results are taken out of it. What is
+// alone in a turn needs neither (turn.hpp).
 
 #pragma once
 
@@ -49,6 +50,16 @@ bool turn::serve_rounds(Bound const& b, int due_first, int left, bool ticks, Del
     budget_ = turn_budget;
   }
   return is_long;
+}
+
+template <class May, class F> void turn::take_results(May may, F f) noexcept {
+  for (operation_queue* const queue : {&due_, &ready_})
+    for (io_operation *op = queue->first(), *next; op != nullptr; op = next) {
+      next = op->links.next;
+      if (!may(*op)) continue;
+      queue->remove(*op);
+      f(*op);
+    }
 }
 
 } // namespace unio::driver

@@ -54,16 +54,9 @@ class turn {
     ready_.push_as<queue_name::ready>(op);
   }
   void remove(io_operation& op) noexcept { (due_.contains(op) ? due_ : ready_).remove(op); }
-  /// Takes out each of which `may(op)`, in the order in which they would be served, and calls `f(op)`.
-  template <class May, class F> void take_results(May may, F f) noexcept {
-    for (operation_queue* const queue : {&due_, &ready_})
-      for (io_operation *op = queue->first(), *next; op != nullptr; op = next) {
-        next = op->links.next;
-        if (!may(*op)) continue;
-        queue->remove(*op);
-        f(*op);
-      }
-  }
+  /// Takes out each of which `may(op)`, in the order in which they would be served, and calls `f(op)`
+  /// (rounds.hpp).
+  template <class May, class F> void take_results(May may, F f) noexcept;
   /// A moment has brought the result, if there is one: it is served before others.
   void hasten(io_operation& op) noexcept {
     if (!ready_.contains(op)) return;
