@@ -155,9 +155,11 @@ disposition* kept(struct sigaction const& a) noexcept {
 }
 
 int install(int number) noexcept {
-  if (counts[number]++ != 0) return 0;
   struct sigaction now;
+  bool const is_first = counts[number]++ == 0;
   if (::sigaction(number, nullptr, &now) != 0) return -errno;
+  // A forked child that had the signal, which it survived, has taken the parent's handler away (on_signal()).
+  if (!is_first && !is_default(now)) return 0;
   // A handler that was installed over ours calls it: to be called by it and to call it would have no end.
   bool const is_covered = covered[number] && !is_default(now) && !is_ignored(now);
   if (is_ours(now) || is_covered) return 0;

@@ -306,6 +306,18 @@ TEST(signal_by_handler, is_not_the_forked_childs) {
   EXPECT_EQ(h.try_wait().error(), unio::condition::would_block);
 }
 
+// What came before its own handle was treated as if there were none: the parent's handler is gone.
+TEST(signal_by_handler, is_a_forked_childs_own_after_it_had_one_without_a_handle) {
+  if (defers_signals) GTEST_SKIP() << "the sanitizer defers signals";
+  signal_handle const h = signal_handle::create({SIGWINCH}).value();
+  test::expect_in_child([] {
+    ::kill(::getpid(), SIGWINCH); // which nothing is done for
+    signal_handle own = signal_handle::create({SIGWINCH}).value();
+    ::kill(::getpid(), SIGWINCH);
+    return CHILD_MEETS(own.wait(long_time).has_value());
+  });
+}
+
 // Handles come and go while signals come, on all threads: none is written to after its end.
 TEST(signal_by_handler, may_end_while_signals_come) {
   std::atomic<bool> ends = false;
