@@ -213,6 +213,7 @@ int copying::copy_file() noexcept {
     files_.report_refusals(
         "", set_metadata(from.get(), to.get(), -1, nullptr, source_, files_.known, false, files_.lost));
   if (e == 0 && options_.durable) e = unio::detail::make_durable(to.get());
+  if (e == 0 && !has_name && !options_.replace) e = close_another(to.get());
   if (e == 0 && !has_name) {
     // If it must not replace anything it gets its final name at once.
     e = unio::detail::link_open_file(to.get(), dir, options_.replace ? name : to_.name);

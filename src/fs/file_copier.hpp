@@ -26,6 +26,11 @@ inline int close_written(descriptor& to) noexcept {
   auto const e = sys::close(to.release());
   return e == -EINTR ? 0 : to_int(e);
 }
+/// The same of what has to stay open: they say it to each descriptor that is closed.
+inline int close_another(int written) noexcept {
+  descriptor to(sys::fcntl(written, F_DUPFD_CLOEXEC, 3));
+  return to.get() < 0 ? to.get() : close_written(to);
+}
 
 /// Copying files, with what several of them share.
 class file_copier {

@@ -410,6 +410,24 @@ TEST_F(copy_, an_error_of_any_call_leaves_the_old_state_or_a_whole_copy) {
   }
 }
 
+// As NFS and FUSE do, whose servers have to have what was written by then.
+TEST_F(copy_, no_space_when_it_is_closed_leaves_the_old_state) {
+  test::make_file(a, "text");
+  for (bool const replace : {false, true}) {
+    test::failing_calls calls;
+    calls.answer<&table::close>([](int fd) noexcept -> std::int64_t {
+      bool const was_written = (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
+      std::int64_t const r = unio::sys::kernel.close(fd);
+      return was_written ? -ENOSPC : r;
+    });
+    auto const r = copy({.replace = replace});
+    ASSERT_TRUE(r);
+    EXPECT_EQ(r->ended, std::errc::no_space_on_device);
+    EXPECT_FALSE(r->is_in_place);
+    EXPECT_EQ(names(), "a ");
+  }
+}
+
 TEST_F(copy_, no_space_ends_it_and_leaves_nothing) {
   ::mkdir((directory / "m").c_str(), 0755);
   if (::mount("none", (directory / "m").c_str(), "tmpfs", 0, "size=256k") != 0)
