@@ -23,7 +23,8 @@ bool ends_all(std::int64_t e) noexcept {
 /// The first name of a file that has several.
 struct first_name {
   node* in;
-  char* name; // zero-terminated, the table's
+  char* name;        // zero-terminated, the table's
+  attributes copied; // of the file, when it was
 };
 
 struct own {
@@ -49,7 +50,7 @@ class tree_copier final : public crew {
   std::int64_t copy_one(worker& w, node& n, int in, int out, directory_entry const& e,
                         attributes& a) noexcept;
   std::int64_t copy_file(worker& w, node& n, int in, int out, char const* name, attributes& a) noexcept;
-  std::int64_t link(worker& w, node& n, int out, char const* name, attributes const& a, first_name*& first,
+  std::int64_t link(worker& w, node& n, int out, char const* name, attributes& a, first_name*& first,
                     bool& is_linked) noexcept;
   bool is_whole(int out, char const* name, attributes const& a) const noexcept;
   int verify_whole(worker& w, node& n, int from, int out, char const* name, attributes const& a) noexcept;
@@ -154,15 +155,17 @@ void tree_copier::remove_strangers(worker& w, node& n, int in, int out) noexcept
   }
 }
 
-// Links `name` to the first name of the same file: then is_linked. Otherwise this is the first name, whose
-// file is made under the lock. Returns 0 or a negative code.
-std::int64_t tree_copier::link(worker& w, node& n, int out, char const* name, attributes const& a,
+// Links `name` to the first name of the same file: then is_linked, and `a` is what that was copied as, since
+// when others may have written to it. Otherwise this is the first name, whose file is made under the lock.
+// Returns 0 or a negative code.
+std::int64_t tree_copier::link(worker& w, node& n, int out, char const* name, attributes& a,
                                first_name*& first, bool& is_linked) noexcept {
   bool added = false;
   first = linked_.find_or_add(a.id, added);
   if (first == nullptr) return -ENOMEM;
   if (first->in == nullptr) {
     first->in = &n;
+    first->copied = a;
     first->name = keep(name);
     if (first->name == nullptr) return -ENOMEM;
     hold(n);
@@ -184,6 +187,7 @@ std::int64_t tree_copier::link(worker& w, node& n, int out, char const* name, at
     unuse(*first->in);
   }
   is_linked = e == 0;
+  if (is_linked) a = first->copied;
   // EMLINK, or the first has failed
   if (e != 0) files_.links_not_kept.fetch_add(1, std::memory_order_relaxed);
   return 0;

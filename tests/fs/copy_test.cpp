@@ -854,6 +854,37 @@ TEST_F(copy_, move_removes_no_file_that_was_written_to_since_it_was_copied) {
   EXPECT_EQ(directory.read("b"), "old");
 }
 
+// Between the copy of its first name, which is then removed, and that of the others.
+TEST_F(copy_, move_removes_no_name_of_a_file_that_was_written_to_since_another_was_copied) {
+  ::mkdir(a.c_str(), 0755);
+  test::make_file(a + "/1", "old");
+  for (char const* const name : {"/2", "/3"}) ::link((a + "/1").c_str(), (a + name).c_str());
+  where = &a;
+  turn = 0;
+  test::failing_calls calls;
+  calls.fail<&table::renameat>(EXDEV); // as between filesystems
+  calls.answer<&table::utimensat>([](int to, char const* path, timespec const* times, int flags) noexcept {
+    std::string const first =
+        *where + "/" +
+        std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(to)).filename().string();
+    if (turn++ == 0) {
+      std::ofstream(first, std::ios::app) << " and new";
+      ::unlink(first.c_str());
+    }
+    return unio::sys::kernel.utimensat(to, path, times, flags);
+  });
+  auto const r = unio::fs::move({}, a, {}, b);
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_TRUE(r->is_in_place);
+  ASSERT_EQ(r->failures.count(), 2u);
+  int left = 0;
+  for (auto const& e : std::filesystem::directory_iterator(a)) {
+    EXPECT_EQ(directory.read("a/" + e.path().filename().string()), "old and new");
+    ++left;
+  }
+  EXPECT_EQ(left, 2);
+}
+
 // Between the last look at it and its removal.
 TEST_F(copy_, move_removes_no_file_that_takes_the_place_of_its_source_in_the_end) {
   test::make_file(a, "old");
