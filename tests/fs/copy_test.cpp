@@ -6,6 +6,7 @@
 #include "support/failing_calls.hpp"
 #include "support/posix.hpp"
 #include "support/test.hpp"
+#include "sys/clone_extents.hpp"
 
 #include <unio/fs/compare.hpp>
 #include <unio/fs/copy.hpp>
@@ -1000,6 +1001,16 @@ TEST_F(copy_, move_takes_all_from_layers_on_two_filesystems) {
     (void)::chmod((directory / name + std::string("/closed")).c_str(), 0755);
 }
 
+// What it says to share storage where the process may give no file that size: an errno.
+int shared_beyond_the_largest_size(std::string const& from, std::string const& to) {
+  rlimit const few{4096, RLIM_INFINITY};
+  unio::sys::extents_copy c;
+  c.from = ::open(from.c_str(), O_RDONLY | O_CLOEXEC);
+  c.to = ::open(to.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  c.to_at = 65536;
+  return ::setrlimit(RLIMIT_FSIZE, &few) == 0 ? -copy_extents(c) : 0;
+}
+
 // On filesystems of a loop device, where this may mount them.
 TEST_F(copy_, is_equal_on_every_filesystem) {
   struct kind {
@@ -1025,6 +1036,8 @@ TEST_F(copy_, is_equal_on_every_filesystem) {
       if (r && k.method == copy_method::cloned) {
         EXPECT_EQ(r->method, copy_method::cloned) << k.name;
         EXPECT_EQ(r->shared_bytes, r->bytes);
+        EXPECT_EQ(in_child([&] { return shared_beyond_the_largest_size(m + "/a/large", m + "/to"); }), EFBIG)
+            << k.name << ": SIGXFSZ";
       }
       EXPECT_EQ(compared(m + "/a", m + "/b"), "") << k.name;
       auto const moved = unio::fs::move({}, m + "/a", {}, m + "/b", {.replace = true});
