@@ -41,6 +41,7 @@ class copying {
   int is_inside() noexcept;
   int note_source(int from) noexcept;
   int refuse(char const* why) noexcept { return about_target_ = why, -EINVAL; }
+  [[nodiscard]] failure not_begun(int e, path_view to) const noexcept;
   bool must_end() noexcept;
   int copy_file() noexcept;
   int copy_special() noexcept;
@@ -64,7 +65,7 @@ class copying {
   bool has_target_ = false;
   bool is_refused_ = false; // before anything was changed
   int ended_ = 0;
-  bool blames_target_ = false;    // for the error of prepare()
+  bool blames_target_ = false;    // for the error, if nothing is begun
   char const* about_target_ = ""; // what is wrong with it, in words
   bool has_source_ = false;       // open
 };
@@ -294,17 +295,17 @@ int copying::copy_tree() noexcept {
   return e;
 }
 
+failure copying::not_begun(int e, path_view to) const noexcept {
+  if (!blames_target_) return code(e);
+  unio::detail::failed_object o;
+  o.append(to.c_str(), to.size(), o.capacity - std::strlen(about_target_));
+  o.append(about_target_);
+  return unio::detail::failed(e, "clone_or_copy", o);
+}
+
 result<copy_report> copying::run(path_handle const& from_base, path_view from, path_handle const& to_base,
                                  path_view to) noexcept {
-  if (int const e = prepare(from_base, from, to_base, to); e != 0) {
-    if (blames_target_) {
-      unio::detail::failed_object o;
-      o.append(to.c_str(), to.size(), o.capacity - std::strlen(about_target_));
-      o.append(about_target_);
-      return unio::detail::failed(e, "clone_or_copy", o);
-    }
-    return code(e);
-  }
+  if (int const e = prepare(from_base, from, to_base, to); e != 0) return not_begun(e, to);
   int e = 0;
   if (must_end()) {
     e = ended_;
@@ -313,7 +314,8 @@ result<copy_report> copying::run(path_handle const& from_base, path_view from, p
     if (!has_source_) return code(e);
   } else if (S_ISDIR(source_.mode)) {
     e = copy_tree();
-    if (is_refused_ || !has_source_) return code(e);
+    if (!has_source_) return code(e);
+    if (is_refused_) return not_begun(e, to);
   } else {
     e = copy_special();
   }

@@ -256,6 +256,8 @@ TEST_F(copy_, its_error_names_the_path_that_is_wrong) {
   EXPECT_EQ(why("a", "a/file0"), "clone_or_copy a/file0: Not a directory");
   EXPECT_EQ(why("a/file0", "b/"), "clone_or_copy b/: Not a directory");
   test::failing_calls calls;
+  calls.fail<&table::mkdirat>(EACCES);
+  EXPECT_EQ(why("a", "b"), "clone_or_copy b: Permission denied");
   calls.answer<&table::openat>([](int dir, char const* name, int flags, unsigned mode) noexcept {
     bool const is_source = std::string_view(name) == "a" || std::string_view(name) == "file0";
     return is_source ? std::int64_t{-EACCES} : unio::sys::kernel.openat(dir, name, flags, mode);
