@@ -146,9 +146,10 @@ bool has_direct(int fd) noexcept {
 }
 
 int open_in_place(wish const& w) noexcept {
-  int const flags = w.flags;
-  bool const is_new = (flags & O_EXCL) != 0;
-  bool const is_direct = is_new && (flags & O_DIRECT) != 0; // of what exists open_wish() asks
+  bool const is_new = (w.flags & O_EXCL) != 0;
+  bool const truncates = (w.flags & O_TRUNC) != 0;
+  bool const is_direct = (is_new || truncates) && (w.flags & O_DIRECT) != 0; // otherwise open_wish() asks
+  int const flags = is_direct ? w.flags & ~O_TRUNC : w.flags; // what is refused keeps its contents
   if (!w.wants_barrier && !is_direct) {
     int const fd = open_name(w, w.base, w.name.c_str(), flags);
     return flags == symlink_flags ? only_if_symlink(fd) : fd;
@@ -158,6 +159,10 @@ int open_in_place(wish const& w) noexcept {
   int const fd = open_name(w, at.directory(), at.leaf(), flags);
   if (fd < 0) return fd;
   int failed = is_direct && !has_direct(fd) ? -EOPNOTSUPP : 0;
+  if (failed >= 0 && is_direct && truncates) {
+    failed = uninterrupted([&] { return sys::ftruncate(fd, 0); });
+    if (failed == -EINVAL) failed = 0; // no file: O_TRUNC means nothing
+  }
   if (failed >= 0 && w.wants_barrier) failed = detail::make_durable(fd);
   if (failed >= 0) return fd;
   if (is_new) sys::unlinkat(at.directory(), at.leaf(), 0);
@@ -224,7 +229,7 @@ int open_wish(wish const& w, attempt how, handle_kind* kind = nullptr) noexcept 
   handle_kind const found = take_in(fd, w.flags);
   if (kind != nullptr) *kind = found;
   if (has(w.how, handle::flag::unlink_on_close)) sys::note_named(fd);
-  if ((w.flags & O_DIRECT) == 0 || (w.flags & O_EXCL) != 0 || has_direct(fd)) return fd;
+  if ((w.flags & O_DIRECT) == 0 || (w.flags & (O_EXCL | O_TRUNC)) != 0 || has_direct(fd)) return fd;
   sys::bump_generation(fd); // clears the notes of take_in()
   sys::close(fd);
   return -EOPNOTSUPP;

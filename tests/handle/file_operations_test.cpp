@@ -204,6 +204,11 @@ TEST(direct, is_refused_where_it_would_be_buffered) {
     EXPECT_TRUE(e == EOPNOTSUPP || e == EINVAL) << f.error().message();
     EXPECT_EQ(d.count(), 0);
   }
+  d.write("a", "text");
+  auto const f =
+      file_handle::file(d.handle(), "a", mode::write, creation::truncate_existing, caching::only_metadata);
+  EXPECT_FALSE(f);
+  EXPECT_EQ(d.read("a"), "text");
 }
 
 TEST(direct, is_asked_for_by_two_kinds_of_caching) {
