@@ -67,6 +67,14 @@ std::string what_is_wrong(unio::failure const& f, std::string_view path) {
   return says_it ? object.substr(before.size(), object.size() - before.size() - 1) : f.code().message();
 }
 
+// Whether it has ended because of what could not be copied, each of which was named, and not for a reason of
+// its own, as a full disk.
+bool is_incomplete(unio::fs::copy_report const& r) {
+  for (std::size_t i = 0; r.missing != 0 && i != r.failures.kept(); ++i)
+    if (r.failures[i].why == r.ended) return true;
+  return false;
+}
+
 // What the user may not set is no failure, but no secret either.
 void tell_losses(std::string const& to, unio::fs::copy_report const& r) {
   if (r.owners_not_kept != 0) say(0, to, fmt::format("the owners of {} were not kept", r.owners_not_kept));
@@ -109,7 +117,7 @@ int copy(options const& o, std::string const& from, std::string const& to,
                                : fmt::format("; {} is beside it, which --resume continues", left_as);
   std::string const state = r->is_in_place ? "it is in place" : "what was there before is as it was";
   if (interrupted.signal() != 0 && r->ended) return say(1, to, fmt::format("interrupted; {}{}", state, left));
-  if (r->ended && r->missing != 0)
+  if (r->ended && is_incomplete(*r))
     return say(
         1, to,
         fmt::format("not all of it could be copied; {}{}; --allow-incomplete puts it in place", state, left));
