@@ -135,6 +135,8 @@ void comparer::compare_metadata(attributes const& x, attributes const& y, differ
   if (counts(difference::owner) && (x.owner != y.owner || x.group != y.group)) add(d, difference::owner);
   if (counts(difference::modified) && (x.modified_s != y.modified_s || x.modified_ns != y.modified_ns))
     add(d, difference::modified);
+  auto const is_sparse = [](attributes const& z) { return z.blocks * 512 + smallest_hole < z.size; };
+  if (counts(difference::holes) && S_ISREG(x.mode) && is_sparse(x) != is_sparse(y)) add(d, difference::holes);
   if (!counts(difference::links) || S_ISDIR(x.mode) || (x.links < 2 && y.links < 2)) return;
   std::lock_guard const lock(linked_mutex_);
   bool added = false;
@@ -150,19 +152,13 @@ int comparer::compare_open(worker& w, int a, int b, attributes const& x, attribu
                            difference& d) noexcept {
   int e = 0;
   bool is_same = true;
-  if (S_ISREG(x.mode)) {
-    auto const is_sparse = [](attributes const& z) { return z.blocks * 512 + smallest_hole < z.size; };
-    if (counts(difference::holes) && is_sparse(x) != is_sparse(y)) add(d, difference::holes);
-    if (counts(difference::contents)) {
-      if (x.id != y.id) {
-        e = same_contents(a, b, w.buffer + settings_.buffer, settings_.spare, this,
-                          [](void* c) noexcept { return static_cast<comparer*>(c)->must_end(); });
-        is_same = e != 0;
-        if (e > 0 || e == -ECANCELED) e = 0;
-      }
-      if (!is_same) add(d, difference::contents);
-    }
+  if (S_ISREG(x.mode) && counts(difference::contents) && x.id != y.id) {
+    e = same_contents(a, b, w.buffer + settings_.buffer, settings_.spare, this,
+                      [](void* c) noexcept { return static_cast<comparer*>(c)->must_end(); });
+    is_same = e != 0;
+    if (e > 0 || e == -ECANCELED) e = 0;
   }
+  if (!is_same) add(d, difference::contents);
   is_same = true;
   if (e == 0 && counts(difference::attributes)) e = compare_attributes(a, b, is_same);
   if (!is_same) add(d, difference::attributes);
@@ -189,7 +185,8 @@ int comparer::compare_names(worker& w, int a, int b, char const* name_a, char co
     if (same == 0) add(d, difference::contents);
   }
   is_directory = S_ISDIR(x.mode);
-  bool const opens = S_ISREG(x.mode) || (is_directory && counts(difference::attributes));
+  bool const opens = (S_ISREG(x.mode) && counts(difference::contents | difference::attributes)) ||
+                     (is_directory && counts(difference::attributes));
   if (!opens) return 0;
   descriptor const f(open_name(a, name_a));
   descriptor const g(open_name(b, name_b));

@@ -60,4 +60,20 @@ TEST_F(compare_, calls_nothing_different_in_a_directory_that_it_could_not_list) 
   }
 }
 
+// So that files which this user may not read can be compared in all else.
+TEST_F(compare_, opens_no_file_of_which_nothing_is_read) {
+  ::chmod((directory / "a/file0").c_str(), 0600);
+  ASSERT_EQ(::truncate((directory / "a/dir0/file0").c_str(), 1 << 20), 0);
+  test::failing_calls calls;
+  calls.answer<&unio::sys::table::openat>([](int dir, char const* name, int flags, unsigned mode) noexcept {
+    bool const is_file = std::string_view(name).ends_with("file0");
+    return is_file ? std::int64_t{-EACCES} : unio::sys::kernel.openat(dir, name, flags, mode);
+  });
+  auto const r = compare(directory.handle(), "a", directory.handle(), "b", nullptr,
+                         {{}, difference::mode | difference::holes});
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->failures.empty());
+  EXPECT_EQ(r->differences, 2U);
+}
+
 } // namespace
