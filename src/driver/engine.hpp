@@ -65,6 +65,9 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   /// on with. On this engine's thread. Returns what it has found there: its thread, something that may be
   /// taken later, nothing of the kind, or what it has taken.
   found take_from(engine& away, io_operation const* only = nullptr) noexcept;
+  /// Goes on with what it runs, without waiting. On its own thread, which waits for another one. A wake()
+  /// that comes in between is for the run() that follows.
+  void go_on() noexcept;
   /// As shared_state::go_on_without(), of the calling thread's engine.
   void go_on_without(engine& other, io_operation const& op) noexcept;
   /// Its thread ends: what is in flight becomes unclaimed. No receiver is called, except those of operations
@@ -238,7 +241,8 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   void expire_first_ones(bound const& b) noexcept;
   void take_messages(bool is_plain = false) noexcept;
   void wait_for_others() noexcept;
-  void wait_for_its_thread(io_operation const& op, unsigned times) noexcept;
+  void wait_for_its_thread(io_operation const& op, unsigned times, registry::waiting& here) noexcept;
+  void pass_wake_on() noexcept;
   void end_what_stays() noexcept;
   bool ask_for_all_back(bool again) noexcept;
   bool ask_back(io_operation& op) noexcept;

@@ -23,7 +23,9 @@
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 
+#include <limits>
 #include <mutex>
+#include <utility>
 
 namespace unio::inline v0_1::driver {
 namespace {
@@ -44,6 +46,7 @@ struct registry::closing {
 };
 
 constinit registry::closing* registry::closings = nullptr;
+constinit registry::waiting* registry::waits = nullptr;
 constinit registry::forgetter registry::forget_unclaimed = nullptr;
 
 sys::process_lock& registry::all_mutex() noexcept { return mutex; }
@@ -85,13 +88,19 @@ engine* registry::find(io_multiplexer const& m) noexcept {
 
 // ---- descriptors that are closed --------------------------------------------------------------------------
 
+// What other threads of the parent were closing and waiting for at the fork is not this process's. Under the
+// lock.
+void registry::forget_the_parents() noexcept {
+  static constinit unsigned generation = 0;
+  if (generation == sys::fork_generation()) return;
+  generation = sys::fork_generation();
+  closings = nullptr;
+  waits = nullptr;
+}
+
 // Lists a closing and asks every engine that has been used. Under the lock.
 void registry::list(closing& c) noexcept {
-  // What other threads of the parent were closing at the fork is not this process's.
-  static constinit unsigned generation = 0;
-  if (generation != sys::fork_generation()) closings = nullptr;
-  generation = sys::fork_generation();
-
+  forget_the_parents();
   c.number = ++closings_begun;
   c.moves = unclaimed_operations::moves();
   c.next = closings;
@@ -185,7 +194,7 @@ void registry::forget_in_all(int fd) noexcept {
     // Read before looking: what changes afterwards ends the sleep.
     std::uint32_t const news = sys::closing_news.load(std::memory_order_acquire);
     if (forget_unclaimed != nullptr) forget_unclaimed(fd);
-    answer_for_this_thread();
+    serve_others();
     {
       std::lock_guard const lock(mutex);
       if (is_over(c)) {
@@ -196,6 +205,52 @@ void registry::forget_in_all(int fd) noexcept {
       }
     }
     sys::closing_news.wait(news, std::memory_order_acquire);
+  }
+}
+
+// ---- operations that another thread's engine has ----------------------------------------------------------
+//
+// What is asked of such an engine is a message (mailbox.hpp), which its thread takes in its next turn. There
+// is none while that thread waits for another one itself. So those that have waited for some time are listed.
+
+void registry::waiting::enlist() noexcept {
+  std::lock_guard const lock(mutex);
+  forget_the_parents();
+  next_ = std::exchange(waits, this);
+  is_listed_ = true;
+}
+
+registry::waiting::~waiting() {
+  if (!is_listed_) return;
+  std::lock_guard const lock(mutex);
+  forget_the_parents();
+  waiting** link = &waits;
+  while (*link != nullptr && *link != this) link = &(*link)->next_;
+  if (*link != nullptr) *link = next_; // else a child of fork, which has forgotten its parent's
+}
+
+// Under the lock.
+bool registry::is_waited_for(engine const& e) noexcept {
+  waiting const* w = waits;
+  while (w != nullptr && &w->for_ != &e) w = w->next_;
+  return w != nullptr;
+}
+
+void registry::serve_others() noexcept {
+  answer_for_this_thread();
+  for (std::uint64_t number = std::numeric_limits<std::uint64_t>::max();;) {
+    closing_member* m = nullptr;
+    {
+      std::lock_guard const lock(mutex);
+      forget_the_parents();
+      m = older_than(number);
+      while (m != nullptr &&
+             (m->self_.run_by() != io_multiplexer::runner::this_thread || !is_waited_for(m->self_)))
+        m = m->next_;
+      if (m == nullptr) return;
+      number = m->number_;
+    }
+    m->self_.go_on();
   }
 }
 

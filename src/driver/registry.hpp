@@ -38,8 +38,8 @@ class closing_member : work {
   bool is_listed_ = false;
 };
 
-/// A lock and two lists, touched when an engine is made or destroyed, and when a descriptor is closed that
-/// another thread's engine has an operation on.
+/// A lock and three lists, touched when an engine is made or destroyed, when a descriptor is closed that
+/// another thread's engine has an operation on, and when a thread waits long for another one's engine.
 class registry {
  public:
   static void enlist(closing_member& m) noexcept;
@@ -52,6 +52,24 @@ class registry {
   /// more and no engine is busy with it. Until then it does for the calling thread's engines what other
   /// threads ask of them.
   static void forget_in_all(int fd) noexcept;
+  /// A wait for what the thread of `e` does with an operation, from enlist() on, while this lives.
+  class waiting {
+   public:
+    explicit waiting(engine const& e) noexcept : for_(e) {}
+    waiting(waiting const&) = delete;
+    waiting& operator=(waiting const&) = delete;
+    ~waiting();
+    void enlist() noexcept;
+
+   private:
+    friend class registry;
+    engine const& for_; // may be gone once the operation has finished
+    waiting* next_ = nullptr;
+    bool is_listed_ = false;
+  };
+  /// Of a thread that waits for another one, which may wait for this one: does for the calling thread's
+  /// engines what other threads ask of them, and goes on with those that a thread waits for.
+  static void serve_others() noexcept;
   /// The engine that `m` is, or null: one of several threads, or one that is not of this library.
   [[nodiscard]] static engine* find(io_multiplexer const& m) noexcept;
   /// Has every engine described, on its own thread.
@@ -66,15 +84,18 @@ class registry {
   friend class closing_member;
   struct closing;
   static closing* closings;
+  static waiting* waits;
 
   static sys::process_lock& all_mutex() noexcept;
   /// The newest member that is older than that of the number, or null. Under the lock. A walk that releases
   /// the lock continues with it, and misses none because others have come or gone.
   static closing_member* older_than(std::uint64_t number) noexcept;
+  static void forget_the_parents() noexcept;
   static void list(closing& c) noexcept;
   static void unlist(closing& c) noexcept;
   static closing* next_for(closing_member const& m) noexcept;
   static bool is_over(closing const& c) noexcept;
+  static bool is_waited_for(engine const& e) noexcept;
   static void answer(closing_member& m) noexcept;
   static void answer_for_this_thread() noexcept;
 };

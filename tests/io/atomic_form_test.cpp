@@ -115,6 +115,52 @@ TEST_P(atomic_on, an_atomic_form_that_another_thread_moves_waits_for_set_done) {
   });
 }
 
+// ---- two threads that wait for each other -----------------------------------------------------------------
+
+// A thread's own multiplexer, with a read that the kernel has.
+struct thread_of_its_own {
+  explicit thread_of_its_own(char const* driver)
+      : m(make_multiplexer(driver).value()),
+        pipe(pipe_on(m.get())),
+        op(std::in_place, unio::atomic_async_read(pipe.reader, unio::mutable_buffer(&byte, 1)), ignore{}) {}
+  std::unique_ptr<io_multiplexer> m;
+  unio::anonymous_pipe pipe;
+  char byte = 0;
+  std::optional<unio::io_operation_connection<unio::atomic_async_read, ignore>> op;
+};
+
+using act_on = void (*)(thread_of_its_own& others);
+
+// Each does something to what the other one runs, and runs its own until both have.
+void to_each_other(std::string const& driver, act_on first, act_on second) {
+  thread_of_its_own a(driver.c_str()), b(driver.c_str());
+  std::latch begun(2);
+  std::atomic<int> left{2};
+  auto const run = [&](thread_of_its_own& mine, act_on act, thread_of_its_own& others) {
+    mine.op->start();
+    (void)mine.m->try_run();
+    begun.arrive_and_wait();
+    act(others);
+    --left;
+    while (left != 0) (void)mine.m->try_run_for(1ms);
+    mine.m.reset();
+  };
+  std::thread one([&] { run(a, first, b); }), other([&] { run(b, second, a); });
+  one.join();
+  other.join();
+}
+
+TEST_P(atomic_on, two_threads_may_destroy_what_the_other_one_runs) {
+  constexpr act_on destroy = [](thread_of_its_own& others) { others.op.reset(); };
+  to_each_other(GetParam(), destroy, destroy);
+}
+
+TEST_P(atomic_on, one_thread_may_destroy_what_the_other_one_runs_while_that_closes_what_it_reads) {
+  to_each_other(
+      GetParam(), [](thread_of_its_own& others) { others.op.reset(); },
+      [](thread_of_its_own& others) { EXPECT_TRUE(others.pipe.reader.close()); });
+}
+
 // ---- what set_done may do ---------------------------------------------------------------------------------
 
 TEST_P(atomic_on, an_atomic_form_may_be_destroyed_inside_set_done) {

@@ -205,6 +205,50 @@ SEEDED_TEST_P(threads_on, two_threads_destroy_what_the_other_one_runs) {
   other.join();
 }
 
+// A thread's own multiplexer, with two operations in flight: one that others may ask something, and a read.
+struct thread_of_its_own {
+  std::unique_ptr<unio::io_multiplexer> m = multiplexer(1);
+  unio::timer_handle never{for_ever, m.get()};
+  std::optional<unio::io_operation_connection<unio::atomic_async_wait, ignoring<void>>> op;
+  plain r{*m};
+
+  void begin() {
+    op.emplace(unio::atomic_async_wait(never), ignoring<void>{});
+    op->start();
+    r.op.start();
+    (void)m->try_run();
+  }
+};
+
+// Each of two threads does something to what the other one runs, and runs its own until both have.
+void to_each_other(std::function<void(thread_of_its_own&)> const& first,
+                   std::function<void(thread_of_its_own&)> const& second) {
+  thread_of_its_own a, b;
+  std::latch begun(2);
+  std::atomic<int> left{2};
+  auto const run = [&](thread_of_its_own& mine, auto const& act, thread_of_its_own& others) {
+    mine.begin();
+    begun.arrive_and_wait();
+    act(others);
+    --left;
+    while (left != 0) (void)mine.m->try_run_for(1ms);
+    mine.m.reset();
+  };
+  std::thread other([&] { run(b, second, a); });
+  run(a, first, b);
+  other.join();
+}
+
+void destroy_one(thread_of_its_own& others) { others.op.reset(); }
+
+TEST_P(threads_on, two_threads_destroy_what_the_other_one_runs_on_its_own) {
+  expect_no_failure([] { to_each_other(destroy_one, destroy_one); });
+}
+
+TEST_P(threads_on, a_thread_that_destroys_answers_one_that_closes) {
+  expect_no_failure([] { to_each_other(destroy_one, [](thread_of_its_own& others) { others.r.close(); }); });
+}
+
 // ---- closing what another thread has in flight ----
 
 SEEDED_TEST_P(threads_on, a_thread_is_asked_for_each_handle_that_another_closes) {

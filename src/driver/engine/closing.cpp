@@ -44,7 +44,7 @@ template <class Reached, class Failed> int engine::reach(Reached reached, Failed
     failed();
     if (!reached()) sys::pause();
   }
-  if (woken) shared_ != nullptr ? shared_->give_wake() : mail_.keep_wake();
+  if (woken) pass_wake_on();
   return values;
 }
 template <class Reached> void engine::reach(Reached reached) noexcept {
@@ -62,28 +62,39 @@ template <class Failed> void engine::take_to_end(io_operation& op, Failed failed
 }
 
 // For what the thread of this engine does with `op`. That thread may be away, or wait for this one in the
-// same way. So after a while this one sleeps, takes the operation if it can, and otherwise goes on with what
-// it runs itself. It does not take others: two threads could take them from each other for ever.
-void engine::wait_for_its_thread(io_operation const& op, unsigned times) noexcept {
-  if (times >= 64 && shared_ != nullptr) shared_->go_on_without(*this, op);
+// same way, or for this one's answer about a descriptor that it closes. So after a while this one sleeps,
+// takes the operation if it can, and otherwise goes on with what it runs itself. It does not take others: two
+// threads could take them from each other for ever.
+void engine::wait_for_its_thread(io_operation const& op, unsigned times, registry::waiting& here) noexcept {
+  if (times == 64) here.enlist();
+  if (times >= 64) {
+    sys::tell_closing_threads(); // its thread may be one, and has to look again and again
+    if (shared_ != nullptr) shared_->go_on_without(*this, op);
+    registry::serve_others();
+  }
   sys::give_way(times >= 64 ? sys::yields_before_sleep : times);
 }
 
-// A wake() that comes in between is for the run() that follows.
 void engine::go_on_without(engine& other, io_operation const& op) noexcept {
   inside const here(*this);
-  if (take_from(other, &op) == found::taken) return;
+  if (take_from(other, &op) != found::taken) go_on();
+}
+
+void engine::go_on() noexcept {
   bool woken = false;
   (void)run_turns(-1, 0, &woken);
-  if (woken) shared_->give_wake();
+  if (woken) pass_wake_on();
 }
+
+void engine::pass_wake_on() noexcept { shared_ != nullptr ? shared_->give_wake() : mail_.keep_wake(); }
 
 void engine::finish(io_operation& op) noexcept {
   // Not this thread's: it is its own thread that takes it to its end.
   if (!on_own_thread()) {
+    registry::waiting here(*this);
     for (unsigned times = 0; !op.finished() && !inherited_by_fork(); ++times) {
       if (is_elsewhere(op)) return op.multiplexer()->finish(op);
-      wait_for_its_thread(op, times);
+      wait_for_its_thread(op, times, here);
     }
     return;
   }
@@ -115,10 +126,13 @@ void engine::abandon(io_operation& op) noexcept {
   if (inherited_by_fork()) return;
   inside const here(*this);
   cancel(op);
-  for (unsigned times = 0; !op.finished(); ++times) {
-    if (is_elsewhere(op)) return op.multiplexer()->abandon(op); // another thread has given it away
-    if (on_own_thread()) break;
-    wait_for_its_thread(op, times);
+  {
+    registry::waiting there(*this);
+    for (unsigned times = 0; !op.finished(); ++times) {
+      if (is_elsewhere(op)) return op.multiplexer()->abandon(op); // another thread has given it away
+      if (on_own_thread()) break;
+      wait_for_its_thread(op, times, there);
+    }
   }
   if (op.finished()) return;
   if (is_notifying(op) && op.links.is.undelivered == 0) after_value(op); // not once its receiver has returned
