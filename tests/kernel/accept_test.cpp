@@ -273,6 +273,28 @@ DRIVER_TEST(kernel_accept, ends_once_the_listening_socket_was_shut_down_whatever
       }
 }
 
+// No thread runs the multiplexer: only poll() looks.
+DRIVER_TEST(kernel_accept, that_is_only_polled_ends_once_the_listening_socket_was_shut_down) {
+  for (bool const is_first : {false, true})
+    for (endpoint const& at : {endpoint::ipv4_loopback(0), endpoint::unix_unnamed()}) {
+      auto ended = unio::listening_socket_handle::listen(at).value();
+      ended.set_multiplexer(&m);
+      if (is_first) {
+        ASSERT_EQ(::shutdown(ended.native_handle(), SHUT_RD), 0);
+      }
+      started accept{unio::async_accept(ended)};
+      for (int i = 0; i != 3; ++i) (void)accept.poll();
+      if (!is_first) {
+        ASSERT_EQ(::shutdown(ended.native_handle(), SHUT_RD), 0);
+      }
+      auto const give_up = std::chrono::steady_clock::now() + long_time;
+      while (accept.poll() == unio::io_status::pending && std::chrono::steady_clock::now() < give_up)
+        continue;
+      EXPECT_TRUE(accept.ended());
+      EXPECT_EQ(accept.error.value(), EINVAL);
+    }
+}
+
 DRIVER_TEST(kernel_accept, of_many_leaves_each_connection_its_own_peer) {
   auto [accepting, port] = listener(&m);
   auto const at = unio::endpoint::ipv4_loopback(port);

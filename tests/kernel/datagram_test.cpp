@@ -306,6 +306,33 @@ DRIVER_TEST(kernel_datagram, ends_receives_that_begin_after_the_driver_was_told_
   expect_ends_that_wait(m, true);
 }
 
+// No thread runs the multiplexer: only poll() looks.
+DRIVER_TEST(kernel_datagram, ends_receives_that_are_only_polled_when_its_own_side_is_shut_down) {
+  for_each_to_shut(m, [&](datagram_handle h, shut_kind, bool by_foreign_code) {
+    h.set_multiplexer(&m);
+    char memory[8];
+    datagram_info info;
+    std::array<unio::received_datagram, 1> in{};
+    started one{unio::async_receive_from(h, unio::mutable_buffer(memory), info)};
+    started batch{unio::async_receive_batch(h, in)};
+    for (int i = 0; i != 3; ++i) {
+      (void)one.poll();
+      (void)batch.poll();
+    }
+    shut(h, by_foreign_code);
+    for (auto const& poll :
+         {std::function([&] { return one.poll(); }), std::function([&] { return batch.poll(); })}) {
+      auto const give_up = std::chrono::steady_clock::now() + long_time;
+      while (poll() == unio::io_status::pending && std::chrono::steady_clock::now() < give_up) continue;
+    }
+    EXPECT_TRUE(one.ended());
+    EXPECT_TRUE(batch.ended());
+    EXPECT_EQ(one.bytes, 0U);
+    EXPECT_FALSE(one.error);
+    EXPECT_FALSE(batch.error);
+  });
+}
+
 ISOLATED_TEST(kernel_datagram, ends_a_blocking_receive_when_another_thread_shuts_its_side) {
   datagram_handle h = made_to_shut(shut_kind::connected, nullptr);
   std::jthread other([&] {

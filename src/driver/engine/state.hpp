@@ -88,6 +88,7 @@ class engine_state {
   int values_ = 0;                        ///< of what that returned: values delivered, without posted work
   bool notified_end_ = false;             ///< an end was delivered without a value
   bool took_wake_ = false;                ///< a turn has ended because of wake()
+  unsigned looks_ = 0;                    ///< of poll(), in vain
   bool in_call_ = false;                  ///< the innermost turn is of a call that waits for one thing
   patience for_workers_;                  ///< whether to sleep at once while a worker has something
   std::int64_t given_at_ = 0;             ///< when a worker was given something last
