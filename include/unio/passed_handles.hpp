@@ -68,6 +68,7 @@ class UNIO_API passed_handles {
 struct passed_message {
   mutable_buffers bytes;
   passed_handles handles;
+  bool truncated = false; ///< the end of a datagram did not fit the buffers and is lost
 };
 
 /// Sends bytes, and with the first of them duplicates of handles.
@@ -90,14 +91,14 @@ UNIO_OPERATION_AND_VERB(send_handles,
 /// Receives bytes, and the handles that came with them. On a stream it ends behind bytes that handles came
 /// with.
 ///
-/// Returns       the buffers filled (none at the end of a stream), and the handles
+/// Returns       the buffers filled (none at the end of a stream), and the handles; what was cut says so
 /// Errors        as async_read on a stream, as async_receive_from otherwise
 /// Preconditions the socket is a Unix socket
 /// Buffers       the caller's; they must live until it has finished
 /// Cancellation  what arrived first is returned; handles that are not delivered are closed
 /// Cost          one system call when there is something
 /// Runs as       io_uring RECVMSG · recvmsg(2) on readiness
-/// Source        unix(7), SCM_RIGHTS; recvmsg(2), MSG_CMSG_CLOEXEC, MSG_CTRUNC
+/// Source        unix(7), SCM_RIGHTS; recvmsg(2), MSG_CMSG_CLOEXEC, MSG_TRUNC, MSG_CTRUNC
 UNIO_OPERATION_AND_VERB(receive_handles, detail::with<detail::message_memory<256>>::yields<passed_message>,
                         (handle&, socket), (mutable_buffers, into))
 

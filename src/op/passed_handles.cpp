@@ -121,7 +121,8 @@ constexpr int scm_pidfd = 4;
 outcome complete_receive(io_operation& op, int res, unsigned) noexcept {
   if (res >= 0) {
     msghdr const& m = op::header_of(op::state<receiving>(op));
-    auto& [bytes, got] = op::value<receiving>(op);
+    auto& [bytes, got, truncated] = op::value<receiving>(op);
+    truncated = (m.msg_flags & MSG_TRUNC) != 0;
     bytes = op::as<receiving>(op).into().first(static_cast<std::size_t>(res));
     got = {};
     op::control_messages all(

@@ -270,21 +270,22 @@ struct stream_ends {
   }
 };
 
-void send_raw_handle(int socket, int fd) {
-  char byte = 'h';
-  iovec v{.iov_base = &byte, .iov_len = 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+void send_raw_handles(int socket, std::size_t bytes, std::vector<int> const& fds) {
+  std::string text(bytes, 'h');
+  iovec v{.iov_base = text.data(), .iov_len = bytes};
+  std::size_t const size = fds.size() * sizeof(int);
+  std::vector<char> control(CMSG_SPACE(size));
   msghdr m{};
   m.msg_iov = &v;
   m.msg_iovlen = 1;
-  m.msg_control = control;
-  m.msg_controllen = sizeof control;
+  m.msg_control = control.data();
+  m.msg_controllen = control.size();
   cmsghdr* const c = CMSG_FIRSTHDR(&m);
   c->cmsg_level = SOL_SOCKET;
   c->cmsg_type = SCM_RIGHTS;
-  c->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
-  ASSERT_EQ(::sendmsg(socket, &m, MSG_NOSIGNAL), 1);
+  c->cmsg_len = CMSG_LEN(size);
+  std::memcpy(CMSG_DATA(c), fds.data(), size);
+  ASSERT_EQ(::sendmsg(socket, &m, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
 }
 
 /// Whether what is written to `writer` can be read from `reader`.
@@ -305,13 +306,28 @@ template <class Ends> struct receive_handles : fixture {
   template <class S> S describe(deadline d) { return S(ends.source, unio::mutable_buffer(memory), d); }
   auto block(deadline d) { return unio::receive_handles(ends.source, unio::mutable_buffer(memory), d); }
   auto await(deadline d) { return unio::co_receive_handles(ends.source, unio::mutable_buffer(memory), d); }
-  void make_ready() { send_raw_handle(ends.sink.native_handle(), pipe.writer.native_handle()); }
+  void make_ready() { send_raw_handles(ends.sink.native_handle(), 1, {pipe.writer.native_handle()}); }
   void close() { ASSERT_TRUE(ends.source.close()); }
   ending brought(sender::result_type r) {
     if (r->handles.size() != 1) return {"no handle", r.bytes_transferred()};
     unio::io_handle writer = r->handles.take(0).value();
     EXPECT_NE(::fcntl(writer.native_handle(), F_GETFD) & FD_CLOEXEC, 0);
     return {leads_to(writer, pipe.reader) ? "one that leads here" : "another", r.bytes_transferred()};
+  }
+};
+
+// More bytes than there is room for, with more handles than one message may bring here.
+template <class Ends> struct receive_what_is_cut : receive_handles<Ends> {
+  using receive_handles<Ends>::receive_handles;
+  static ending value() { return {"cut, and said so", sizeof(receive_handles<Ends>::memory)}; }
+  void make_ready() {
+    send_raw_handles(this->ends.sink.native_handle(), sizeof(this->memory) + 1,
+                     std::vector<int>(unio::passed_handles::capacity + 1, this->pipe.writer.native_handle()));
+  }
+  ending brought(unio::async_receive_handles::result_type r) {
+    bool const is_full = r->handles.size() == unio::passed_handles::capacity;
+    bool const says_so = r->truncated && r->handles.truncated();
+    return {is_full && says_so ? "cut, and said so" : "whole", r.bytes_transferred()};
   }
 };
 
@@ -408,6 +424,8 @@ std::vector<row> datagrams() {
       row_of<receive_handles<stream_ends>>("receive_handles_on_stream"),
       row_of<receive_handles<unix_datagram_ends<false>>>("receive_handles_on_datagrams"),
       row_of<receive_handles<unix_datagram_ends<true>>>("receive_handles_sequenced"),
+      row_of<receive_what_is_cut<unix_datagram_ends<false>>>("receive_handles_cut_on_datagrams"),
+      row_of<receive_what_is_cut<unix_datagram_ends<true>>>("receive_handles_cut_sequenced"),
       row_of<send_handles<stream_ends>>("send_handles_on_stream"),
       row_of<send_handles<unix_datagram_ends<false>>>("send_handles_on_datagrams"),
       row_of<send_handles_to_full>("send_handles_to_full_stream"),
