@@ -194,7 +194,9 @@ int copying::copy_file() noexcept {
   has_source_ = true;
   if (int const e = attributes_of(from.get(), "", source_); e != 0) return e;
   if (!S_ISREG(source_.mode)) return -ESTALE;
+  auto const asks = [](void* c) noexcept { return static_cast<copying*>(c)->must_end(); };
   if (int const e = note_source(from.get()); e != 0) return e;
+  if (int const e = files_.await_next_time(source_, this, asks); e != 0) return e;
   told_.total_entries.store(1, std::memory_order_relaxed);
   told_.total_bytes.store(source_.size, std::memory_order_relaxed);
   told_.total_is_known.store(true, std::memory_order_relaxed);
@@ -207,9 +209,7 @@ int copying::copy_file() noexcept {
   if (has_name) to.reset(open_at(dir, name, access | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   if (to.get() < 0) return to.get();
   int e = drop_inherited_acls(to.get());
-  if (e == 0)
-    e = files_.contents(from.get(), to.get(), source_, nullptr, this,
-                        [](void* c) noexcept { return static_cast<copying*>(c)->must_end(); });
+  if (e == 0) e = files_.contents(from.get(), to.get(), source_, nullptr, this, asks);
   if (e == 0)
     files_.report_refusals(
         "", set_metadata(from.get(), to.get(), -1, nullptr, source_, files_.known, false, files_.lost));

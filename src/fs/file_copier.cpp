@@ -2,9 +2,12 @@
 
 #include "fs/file_copier.hpp"
 
+#include "sys/give_way.hpp"
+
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <memory>
 
 namespace unio::inline v0_1::fs::trees {
@@ -12,7 +15,30 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
+// Whether what is written now may get the time of modification that is in `a`. The kernel's clock for these
+// goes by ticks, of at most 10 ms, and a filesystem may cut them further: exfat to 10 ms, ext3 to seconds,
+// vfat to two. The zeros at their end show it.
+bool is_of_now(attributes const& a) noexcept {
+  constexpr std::int64_t second = 1'000'000'000, tick = 10'000'000;
+  timespec now;
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  std::int64_t const s = now.tv_sec - a.modified_s;
+  if (s < -1 || s > 2) return false;
+  std::int64_t cut = a.modified_ns == 0 ? 2 * second : 1;
+  while (a.modified_ns % (10 * cut) == 0 && cut < second) cut *= 10;
+  std::int64_t const age = s * second + now.tv_nsec - a.modified_ns;
+  return age > -tick && age < cut;
+}
+
 } // namespace
+
+int file_copier::await_next_time(attributes const& a, void* asked, asked_whether_to_end must_end) noexcept {
+  while (noted != nullptr && is_of_now(a)) {
+    if (must_end(asked)) return -ECANCELED;
+    sys::give_way(sys::yields_before_sleep);
+  }
+  return 0;
+}
 
 int file_copier::contents(int from, int to, attributes const& a, std::byte* buffer, void* asked,
                           asked_whether_to_end must_end) noexcept {

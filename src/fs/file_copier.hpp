@@ -52,6 +52,10 @@ class file_copier {
   std::atomic<std::uint64_t> verified_in_cache{0};
   std::atomic<copy_method> method{copy_method::none};
 
+  /// Before a file is copied that will be removed: waits until what others write to it gets it another time
+  /// of modification than `a` says. 0 or -ECANCELED.
+  int await_next_time(attributes const& a, void* asked, asked_whether_to_end must_end) noexcept;
+
   /// Contents, from one open file to an empty one. `must_end` is asked now and then. `buffer`: copy_buffer
   /// bytes, or null.
   int contents(int from, int to, attributes const& a, std::byte* buffer, void* asked,

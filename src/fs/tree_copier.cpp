@@ -199,6 +199,8 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
   if (from.get() < 0) return from.get();
   if (int const e = attributes_of(from.get(), "", a); e != 0) return e;
   if (!S_ISREG(a.mode)) return -ESTALE; // exchanged after it was listed
+  auto const asks = [](void* c) noexcept { return static_cast<tree_copier*>(c)->must_end(); };
+  if (int const e = files_.await_next_time(a, this, asks); e != 0) return e;
 
   descriptor to;
   bool const has_mode = files_.known.have_mode(a);
@@ -242,8 +244,7 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
     files_.report.bytes.fetch_add(a.size, std::memory_order_relaxed);
     return 0;
   }
-  e = files_.contents(from.get(), to.get(), a, w.buffer + settings_.buffer, this,
-                      [](void* c) noexcept { return static_cast<tree_copier*>(c)->must_end(); });
+  e = files_.contents(from.get(), to.get(), a, w.buffer + settings_.buffer, this, asks);
   bool const seems_whole = e == 0; // from now on
   if (e == 0) {
     report_refusals(w, n, name,

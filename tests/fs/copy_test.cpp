@@ -949,6 +949,43 @@ TEST_F(copy_, move_leaves_what_others_write_into_a_tree_after_it_was_copied) {
   EXPECT_EQ(::system(("diff -r '" + (directory / "same") + "' '" + b + "'").c_str()), 0);
 }
 
+// On a filesystem whose times go by the ticks of a clock, as all do before Linux 6.13: what is as long as
+// before has its time as well.
+TEST_F(copy_, move_leaves_what_others_write_within_a_tick_of_the_clock) {
+  std::string const ram = directory / "ram";
+  ::mkdir(ram.c_str(), 0755);
+  if (::mount("none", ram.c_str(), "ramfs", 0, nullptr) != 0)
+    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+  std::string const from = ram + "/a", to = ram + "/b";
+  where = &from;
+  int lost = 0;
+  for (int i = 0; i != 20; ++i) {
+    ::mkdir(from.c_str(), 0755);
+    test::make_file(from + "/file", "old");
+    test::failing_calls calls;
+    calls.fail<&table::renameat>(EXDEV);               // as between filesystems
+    calls.answer<&table::syncfs>([](int fd) noexcept { // the copy is whole
+      int const file = ::open((*where + "/file").c_str(), O_WRONLY | O_CLOEXEC);
+      (void)!::pwrite(file, "new", 3, 0);
+      ::close(file);
+      return unio::sys::kernel.syncfs(fd);
+    });
+    auto const r = unio::fs::move({}, from, {}, to);
+    EXPECT_TRUE(r && r->is_in_place);
+    for (std::string const& found : {from, to}) {
+      std::ifstream file(found + "/file");
+      std::string text;
+      file >> text;
+      if (text == "new") --lost;
+    }
+    ++lost;
+    std::filesystem::remove_all(from);
+    std::filesystem::remove_all(to);
+  }
+  ::umount(ram.c_str());
+  EXPECT_EQ(lost, 0);
+}
+
 TEST_F(copy_, of_what_is_in_layers_is_equal_to_it) {
   test::quick_directory const quick; // not on an overlay itself
   for (auto const* name : {"lower", "upper", "work", "merged"}) ::mkdir((quick / name).c_str(), 0755);

@@ -19,12 +19,13 @@
 //                    .NAME.unio-copy-of says of which source, and is locked by who fills it
 //   an old tree      is replaced only by a whole one: if something could not be copied it stays, unless
 //                    `allow_incomplete`
-//   readers          see the old state or the new one
+//   readers          see the old state or the new one; where there is no RENAME_EXCHANGE (NFS, 9p), while one
+//                    tree replaces another, for a moment none
 //   ended, killed    the old state; of a tree perhaps also .NAME.unio-copy: `resume` continues it, or begins
 //                    anew if it is of another source. It removes what the source does not have, and leaves
 //                    alone what has the size, the mode and the time of its source; with `verify` only if it
 //                    has its contents, too. Killed while one tree replaces another: the old state or the new
-//                    one, and the other as .unio-copy-…
+//                    one, and the other as .unio-copy-…; without RENAME_EXCHANGE perhaps both as that
 //   verified         after each file was written to the disk, and past the page cache (O_DIRECT). Where there
 //                    is no direct I/O (counted in verified_in_cache) the kernel is asked to drop what it has
 //                    of the file, which it need not do. What a disk has in a cache of its own may come from
@@ -116,7 +117,10 @@ struct copy_report {
 /// Returns  as clone_or_copy(); with `entries` 0 if it was a rename. What of the source could not be removed
 ///          is among the failures: then both are there. ESTALE: something else has its name, it was written
 ///          to since, or was made after its directory had been read; it stays, with the directories above it.
-///          A file that others write to has another size or time then; by a shared map perhaps later
+///          A file that others write to has another size or time then; by a shared map perhaps later, and
+///          where another machine sets the times (NFS, FUSE) perhaps not within a tick of its clock. What is
+///          written between the last look and the removal goes with it
+/// Waiting  as clone_or_copy(); and until the clock of file times goes on, for a file that was just written
 /// Errors   as clone_or_copy(), and renameat2(2)
 /// Killed   while the source is removed: the copy is in place, and what is left of the source is called
 ///          .unio-moved-…; or as before if it cannot be renamed (directories of lower layers of overlayfs)
