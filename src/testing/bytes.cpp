@@ -145,6 +145,10 @@ std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int
       if (at < -1) return -EINVAL;
       if ((d.status & O_ACCMODE) == O_WRONLY) return -EBADF;
       if (d.file_node != nullptr && is_failing(*d.file_node)) return -EIO;
+      if (d.file->is_random) {
+        for_pieces(v, wanted, [&](std::byte* p, std::size_t piece) { (void)fill_random(p, piece); });
+        return static_cast<std::int64_t>(wanted);
+      }
       std::uint64_t const from = at < 0 ? d.position : static_cast<std::uint64_t>(at);
       std::uint64_t const size = d.file->bytes.size();
       std::size_t const bytes = from < size ? bounded(std::min<std::size_t>(wanted, size - from)) : 0;

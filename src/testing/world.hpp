@@ -123,6 +123,7 @@ struct description;
 
 struct file_data {
   std::vector<std::byte> bytes;
+  bool is_random = false; ///< its bytes are drawn, and have no end
   std::uint64_t inode = 0;
   struct lock {
     description const* owner;

@@ -484,6 +484,12 @@ int names() {
   unsigned char random[2][16];
   must(::getrandom(random[0], 16, 0) == 16 && ::getentropy(random[1], 16) == 0, "getrandom");
   for (unsigned char const c : random[0]) std::printf("%02x", c);
+  int const device = ::open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+  must(::read(device, random[0], 16) == 16 && ::pread(device, random[1], 16, 7) == 16, "read");
+  ::close(device);
+  for (unsigned char const c : random[0]) std::printf("%02x", c);
+  std::ifstream("/dev/random", std::ios::binary).read(reinterpret_cast<char*>(random[0]), 16);
+  for (unsigned char const c : random[0]) std::printf("%02x", c);
   std::printf(" %u\n", std::random_device()());
   return std::memcmp(random[0], random[1], 16) != 0 ? 0 : 1;
 }

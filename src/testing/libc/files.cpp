@@ -215,8 +215,27 @@ void lend_directory_of(std::string_view path) {
     (void)answering_world()->directory(in);
 }
 
+namespace {
+
+// The devices of which the seed draws the bytes: from the first time on that one is named, a file of the
+// world.
+bool is_random_device(char const* path) {
+  std::string_view const device(path), in = "/dev/";
+  if (device != "/dev/random" && device != "/dev/urandom") return false;
+  world& w = *answering_world();
+  if (world::place p; w.locate(AT_FDCWD, path, p) < 0 || p.node == nullptr) {
+    auto const made = w.make_node(node_kind::file, 0666);
+    made->file->is_random = true;
+    world::put(w.directory(in), std::string(device.substr(in.size())), made);
+  }
+  return true;
+}
+
+} // namespace
+
 std::string simulated_path(int dir, char const* path) {
   if (path == nullptr || *path == 0) return {};
+  if (is_random_device(path)) return path;
   if ((dir == AT_FDCWD || *path == '/') && answering_world()->is_socket(path)) return path;
   if (directories().empty()) return {};
   std::string whole;
