@@ -30,7 +30,8 @@ namespace unio::inline v0_1 {
 ///
 /// Errors         a connection that ends without close_notify: condition::truncated. The protocol's: codes of
 ///                tls_category(); why() is a sentence. They name the server: "tls read example.org: …". Then
-///                both directions are over. The transport's as they come. Before the handshake: not_connected
+///                both directions are over. The transport's as they come; one of writing ends all writing.
+///                Before the handshake: not_connected
 /// Deadlines      bound each call as a whole
 /// Cancellation   at any point, by the environment's stop token: no bytes are lost or sent twice. What has
 ///                arrived stays for the next read. A write that had taken bytes when it was stopped is a
@@ -97,7 +98,8 @@ class UNIO_API tls_stream {
   tls_engine engine_;
   async_mutex reading_; // the transport
   async_mutex writing_;
-  failure input_failed_; // came together with bytes
+  failure input_failed_;  // came together with bytes
+  failure output_failed_; // what was taken before it never arrives: its writer was told so
   bool read_aborted_ = false;
   bool write_aborted_ = false;
 };

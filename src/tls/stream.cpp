@@ -95,6 +95,7 @@ task<result<void>> tls_stream::send_all(time_limit until) {
   rounds limit(until);
   for (bool first = true; engine_.has_output(); first = false) {
     if (write_aborted_) co_return system_error(ECONNABORTED);
+    if (output_failed_) co_return output_failed_;
     if (!first)
       if (std::error_code const over = co_await limit.another()) co_return over;
     const_buffer const next = engine_.output();
@@ -104,8 +105,10 @@ task<result<void>> tls_stream::send_all(time_limit until) {
     std::size_t const n = bytes_moved(taken, next.size());
     writing.has_ended();
     engine_.output_taken(n);
-    if (!taken.has_value()) co_return taken.error();
-    if (n == 0) co_return system_error(EIO);
+    if (taken.has_value() && n != 0) continue;
+    failure const why = taken.has_value() ? failure(system_error(EIO)) : taken.error();
+    if (!may_continue(why, limit)) output_failed_ = why;
+    co_return why;
   }
   co_return {};
 }
