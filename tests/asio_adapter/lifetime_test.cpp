@@ -8,6 +8,7 @@
 #include <gtest/gtest-spi.h>
 
 #include <atomic>
+#include <cstring>
 
 namespace {
 
@@ -140,6 +141,76 @@ TEST(asio_lifetime, drops_operations_of_a_context_of_asios_own) {
     asio::io_context context;
     unio::async_start(context, unio::async_read(pair.first, unio::mutable_buffer(&c, 1)), never(living));
     EXPECT_EQ(living, 1);
+  }
+  EXPECT_EQ(living, 0);
+}
+
+/// What is given back is overwritten and not lent again, so that a later use is seen.
+class overwritten : public std::pmr::memory_resource {
+  void* do_allocate(std::size_t n, std::size_t alignment) override { return all_.allocate(n, alignment); }
+  void do_deallocate(void* p, std::size_t n, std::size_t) override { std::memset(p, 0xdd, n); }
+  [[nodiscard]] bool do_is_equal(memory_resource const& other) const noexcept override {
+    return this == &other;
+  }
+  std::pmr::monotonic_buffer_resource all_;
+};
+
+/// A handler in that memory, with a slot.
+auto never_with_slot(int& living, asio::cancellation_slot slot, overwritten& memory) {
+  return asio::bind_cancellation_slot(
+      slot, asio::bind_allocator(std::pmr::polymorphic_allocator<char>(&memory), never(living)));
+}
+
+TEST(asio_lifetime, a_slot_knows_nothing_of_what_an_executor_has_dropped) {
+  int living = 0;
+  overwritten memory;
+  asio::cancellation_signal signal;
+  char c;
+  auto pair = unio::socket_handle::pair().value();
+  ASSERT_TRUE(pair.second.write(unio::const_buffer("x")).has_value());
+  for (bool const is_task : {false, true}) {
+    unio::asio_context context;
+    std::optional<asio::io_context> other(std::in_place); // which calls nothing
+    auto const handler = [&] {
+      return asio::bind_executor(*other, never_with_slot(living, signal.slot(), memory));
+    };
+    if (is_task) {
+      unio::async_start(context, []() -> unio::task<> { co_return; }(), handler());
+    } else {
+      unio::async_start(context, unio::async_read(pair.first, unio::mutable_buffer(&c, 1)), handler());
+    }
+    context.run();
+    EXPECT_EQ(living, 1);
+    other.reset();
+    EXPECT_EQ(living, 0);
+    signal.emit(asio::cancellation_type::terminal);
+  }
+}
+
+TEST(asio_lifetime, a_slot_knows_nothing_of_what_its_context_has_dropped) {
+  int living = 0;
+  overwritten memory;
+  asio::cancellation_signal signal;
+  {
+    unio::asio_context context;
+    unio::asio_timer timer(context, 1h);
+    timer.async_wait(never_with_slot(living, signal.slot(), memory));
+    context.poll();
+  }
+  EXPECT_EQ(living, 0);
+  signal.emit(asio::cancellation_type::terminal);
+}
+
+TEST(asio_lifetime, a_signal_may_end_before_what_it_cancels) {
+  int living = 0;
+  overwritten memory;
+  auto* const signal = std::pmr::polymorphic_allocator<>(&memory).new_object<asio::cancellation_signal>();
+  {
+    unio::asio_context context;
+    unio::asio_timer timer(context, 1h);
+    timer.async_wait(never_with_slot(living, signal->slot(), memory));
+    context.poll();
+    std::pmr::polymorphic_allocator<>(&memory).delete_object(signal);
   }
   EXPECT_EQ(living, 0);
 }

@@ -92,16 +92,8 @@ template <class Block, class Handler, class Executor> class asio_handler : publi
   bool connect_slot() {
     slot_type slot = net::get_associated_cancellation_slot(handler_);
     if (!slot.is_connected()) return false;
-    struct cancels {
-      asio_node* node;
-      void operator()(net::cancellation_type_t type) const noexcept {
-        if (type == net::cancellation_type_t::none) return;
-        node->is_cancelled.store(true, std::memory_order_relaxed); // its object counts it no more
-        node->functions->cancel(*node);
-      }
-    };
-    slot.assign(cancels{this});
-    return has_slot_ = true;
+    slot.template emplace<cancels>(*this);
+    return true;
   }
   /// The I/O context counts it as work: its own multiplexer does not know of it.
   void count_work() noexcept {
@@ -137,7 +129,7 @@ template <class Block, class Handler, class Executor> class asio_handler : publi
         if (block != nullptr) block->destroy();
       }
     } guard{&block()};
-    if (has_slot_) [[unlikely]]
+    if (in_slot_ != nullptr) [[unlikely]]
       net::get_associated_cancellation_slot(handler_).clear();
     auto arguments = block().arguments();
     Handler handler(std::move(handler_));
@@ -155,12 +147,34 @@ template <class Block, class Handler, class Executor> class asio_handler : publi
   }
   void destroy() noexcept {
     allocator_type const a = allocator();
+    if (in_slot_ != nullptr) [[unlikely]]
+      in_slot_->handler_ = nullptr;
     if (is_counted_) service->work_finished();
     block().free(a);
   }
 
  private:
   [[nodiscard]] Block& block() noexcept { return static_cast<Block&>(*this); }
+
+  /// In the slot. Where the handler is dropped uncalled, its slot may end before the block, or after it.
+  class cancels {
+   public:
+    explicit cancels(asio_handler& h) noexcept : handler_(&h) { h.in_slot_ = this; }
+    cancels(cancels const&) = delete;
+    cancels& operator=(cancels const&) = delete;
+    ~cancels() {
+      if (handler_ != nullptr) handler_->in_slot_ = nullptr;
+    }
+    void operator()(net::cancellation_type_t type) const noexcept {
+      if (type == net::cancellation_type_t::none || handler_ == nullptr) return;
+      handler_->is_cancelled.store(true, std::memory_order_relaxed); // its object counts it no more
+      handler_->functions->cancel(*handler_);
+    }
+
+   private:
+    friend asio_handler;
+    asio_handler* handler_; // null: its block is gone
+  };
 
   struct no_work {
     template <class E> void emplace(E const&) noexcept {}
@@ -169,8 +183,8 @@ template <class Block, class Handler, class Executor> class asio_handler : publi
   std::optional<asio_tracking<associated>> work_; // none: its executor is the context's
   [[no_unique_address]] std::conditional_t<is_asio_executor<Executor>, no_work,
                                            std::optional<asio_tracking<Executor>>> io_work_;
+  cancels* in_slot_ = nullptr;
   bool is_of_context_;
-  bool has_slot_ = false;
   bool is_counted_ = false;
 };
 
