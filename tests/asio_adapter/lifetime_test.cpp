@@ -2,6 +2,7 @@
 // later.
 
 #include "asio_flavour.hpp"
+#include "support/child.hpp"
 
 #include <unio/unio.hpp>
 
@@ -18,6 +19,8 @@ using namespace asio_tests;
 auto never(int& living) {
   return [held = alive(living)](auto const&...) { FAIL() << "called after its context"; };
 }
+
+unio::task<> sleeps_long() { (void)co_await unio::co_sleep(1h); }
 
 TEST(asio_lifetime, drops_posted_functions) {
   int living = 0;
@@ -106,13 +109,24 @@ TEST(asio_lifetime, drops_tasks) {
   int living = 0;
   {
     unio::asio_context context;
-    unio::async_start(context, []() -> unio::task<> { (void)co_await unio::co_sleep(1h); }(), never(living));
-    unio::async_start(context, []() -> unio::task<> { (void)co_await unio::co_sleep(1h); }(), never(living));
+    unio::async_start(context, sleeps_long(), never(living));
+    unio::async_start(context, sleeps_long(), never(living));
     context.poll();
     unio::async_start(context, []() -> unio::task<> { co_return; }(), never(living)); // has not begun
     EXPECT_EQ(living, 3);
   }
   EXPECT_EQ(living, 0);
+}
+
+TEST(asio_lifetime, a_child_of_fork_destroys_a_context_with_tasks) {
+  std::optional<unio::asio_context> context(std::in_place);
+  unio::async_start(*context, sleeps_long(), [](std::exception_ptr const&) {});
+  context->poll();
+  test::expect_in_child([&] {
+    ::alarm(20); // it may hang
+    context.reset();
+    return 0;
+  });
 }
 
 TEST(asio_lifetime, drops_coroutines_that_wait) {
@@ -273,10 +287,12 @@ TEST(asio_lifetime, destroys_a_context_that_is_shared) {
     auto const work = asio::make_work_guard(context);
     for (int t = 0; t != 3; ++t) threads.emplace_back([&] { context.run(); });
     e.a.async_read_some(asio::buffer(&c, 1), never(living));
+    unio::async_start(context, sleeps_long(), never(living));
     for (int p = 0; p != 10; ++p) asio::post(context, [] {});
     context.stop();
     threads.clear();
     asio::post(context, never(living));
+    unio::async_start(context, sleeps_long(), never(living));
   }
   EXPECT_EQ(living, 0);
 }

@@ -107,6 +107,7 @@ class asio_task_operation final
       io_multiplexer& m = n.service->of_tasks();
       while (!self.has_ended_.load(std::memory_order_acquire)) {
         result<int> const ran = m.try_run_for(std::chrono::milliseconds(10));
+        if (ran.error() == error::inherited_by_fork) return;          // in this child nothing ends it
         if (!ran.has_value() || *ran == 0) std::this_thread::yield(); // it waits for something elsewhere
       }
     }
