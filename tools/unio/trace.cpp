@@ -8,6 +8,8 @@
 #include "src/driver/recording.hpp"
 #include "tools/support/output.hpp"
 
+#include <unio/file_handle.hpp>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -148,6 +150,21 @@ bool begins_as_a_recording(std::filesystem::path const& file) {
   return std::string_view(bytes, sizeof bytes) == magic;
 }
 
+std::error_code put_back(unio::file_handle& from, std::filesystem::path const& file) {
+  using unio::file_handle;
+  auto to =
+      file_handle::file({}, file.c_str(), file_handle::mode::write, file_handle::creation::only_if_not_exist);
+  if (!to) return to.error();
+  using std::filesystem::perms;
+  std::error_code why;
+  std::filesystem::permissions(file, perms::owner_read | perms::owner_write, why);
+  if (why) return why;
+  auto const size = from.maximum_extent();
+  if (!size) return size.error();
+  auto const copied = from.clone_extents_to(0, *size, *to, 0); // most of it has no storage
+  return copied ? std::error_code() : copied.error();
+}
+
 int record(options const& o) {
   if (o.command.empty()) {
     complain("unio: trace: after --record FILE: -- PROGRAM ARGUMENTS…\n");
@@ -155,15 +172,24 @@ int record(options const& o) {
   }
   std::error_code why;
   std::filesystem::path const file = std::filesystem::absolute(o.record, why);
+  unio::file_handle before; // the recording that is there, until the program has begun
   if (!why && std::filesystem::exists(std::filesystem::symlink_status(file, why))) {
     if (!begins_as_a_recording(file)) return say(1, o.record, "is there, and is no recording");
-    std::filesystem::remove(file, why);
-    if (why) return say(1, o.record, why.message());
+    auto there = unio::file_handle::file({}, file.c_str());
+    if (!there) return say(1, o.record, there.error().message());
+    before = std::move(*there);
   }
   // The program makes it, at its first operation, and goes on if it cannot.
   if (::access(file.parent_path().c_str(), W_OK | X_OK) != 0) return say(1, o.record, std::strerror(errno));
   if (::setenv("UNIO_TRACE", file.c_str(), 1) != 0) return say(1, "trace", std::strerror(errno));
+  if (before.is_open()) {
+    std::filesystem::remove(file, why);
+    if (why) return say(1, o.record, why.message());
+  }
   int const e = become(o.command);
+  if (before.is_open()) {
+    if (auto const lost = put_back(before, file)) return say(1, o.record, "is lost: " + lost.message());
+  }
   return say(e == ENOENT ? not_found : cannot_be_executed, o.command.front(), std::strerror(e));
 }
 
