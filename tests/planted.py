@@ -83,7 +83,7 @@ RING = [
         ("driver/registered_memory.cpp", "      last_ = i;\n", "")]),
     ("memory that was not registered is used", "*", [
         ("driver/registered_memory.cpp",
-         "state_ == table_state::refused || table_.set(table_.kernel, number, p.at, p.bytes) != 0",
+         "state_ != table_state::made || table_.set(table_.kernel, number, p.at, p.bytes) != 0",
          "table_.set(table_.kernel, number, p.at, p.bytes) > 0")]),
     ("what is posted is not taken back", "*", [
         ("op/receive.cpp", "  sys::await_other([&] { return op.multiplexer()->withdraw(posted); });", "")]),

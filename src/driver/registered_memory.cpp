@@ -2,6 +2,7 @@
 
 #include "driver/uring/ring.hpp"
 #include "sys/fork.hpp"
+#include "sys/passing.hpp"
 
 #include <mutex>
 #include <new>
@@ -109,9 +110,11 @@ bool registered_memory::seek(std::uintptr_t at, std::size_t bytes) noexcept {
 bool registered_memory::add(unsigned number) noexcept {
   offered_memory::piece const& p = known_->pieces[number];
   if (known_->refused[number] == p.serial) return false;
-  if (state_ == table_state::none)
-    state_ = table_.make(table_.kernel) == 0 ? table_state::made : table_state::refused;
-  if (state_ == table_state::refused || table_.set(table_.kernel, number, p.at, p.bytes) != 0) {
+  if (state_ == table_state::none) {
+    int const e = table_.make(table_.kernel);
+    if (!sys::may_pass(e)) state_ = e == 0 ? table_state::made : table_state::refused;
+  }
+  if (state_ != table_state::made || table_.set(table_.kernel, number, p.at, p.bytes) != 0) {
     known_->refused[number] = p.serial;
     if (counted_ != nullptr) ++counted_->registrations_refused;
     return false;

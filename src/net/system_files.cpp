@@ -8,6 +8,7 @@
 
 #include "net/names.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/passing.hpp"
 
 #include <unio/detail/time_limit.hpp>
 #include <unio/task.hpp>
@@ -36,7 +37,7 @@ constexpr file_version unknown_version{.seconds = -2};
 file_version version_of(std::string const& path, io_handle* into = nullptr) noexcept {
   std::int64_t const fd = sys::uninterrupted(
       [&] { return sys::openat(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0); });
-  if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM) return unknown_version;
+  if (sys::may_pass(fd)) return unknown_version;
   if (fd < 0) return {};
   file_version v;
   struct stat s;

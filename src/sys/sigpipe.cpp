@@ -2,6 +2,7 @@
 
 #include "sys/calls.hpp"
 #include "sys/kernel_abi.hpp"
+#include "sys/passing.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -15,15 +16,16 @@ namespace {
 
 constinit std::atomic<bool> sigpipe_is_ignored = false; // relaxed: it guards nothing
 
-bool probe() noexcept {
+// 1, or why it is not taken, or could not be tried.
+std::int64_t probe() noexcept {
   int fds[2];
-  if (past_tests::pipe(fds, O_CLOEXEC | O_NONBLOCK) < 0) return false;
+  if (std::int64_t const e = past_tests::pipe(fds, O_CLOEXEC | O_NONBLOCK); e < 0) return e;
   char byte = 0;
   iovec const v{&byte, 1};
-  bool const taken = past_tests::pwritev2(fds[1], &v, 1, -1, rwf_nosignal) == 1;
+  std::int64_t const r = past_tests::pwritev2(fds[1], &v, 1, -1, rwf_nosignal);
   past_tests::close(fds[0]);
   past_tests::close(fds[1]);
-  return taken;
+  return r;
 }
 
 sigset_t only(int signal) noexcept {
@@ -37,9 +39,11 @@ sigset_t only(int signal) noexcept {
 
 bool has_rwf_nosignal() noexcept {
   static std::atomic<int> known{-1}; // relaxed: every thread that probes gets the same answer
-  int k = known.load(std::memory_order_relaxed);
-  if (k < 0) known.store(k = probe() ? 1 : 0, std::memory_order_relaxed);
-  return k != 0;
+  if (int const k = known.load(std::memory_order_relaxed); k >= 0) [[likely]]
+    return k != 0;
+  std::int64_t const r = probe();
+  if (!may_pass(r)) known.store(r == 1 ? 1 : 0, std::memory_order_relaxed);
+  return r == 1;
 }
 
 bool file_size_is_limited_now() noexcept {

@@ -38,10 +38,13 @@ void fill(lent_buffer& b, std::string_view text) {
 struct noted {
   std::vector<unio::driver::offered_memory::piece> table;
   int refusals = 0;
+  int refusals_of_table = 0;
   unio::driver::memory_table as_table() {
     return {.kernel = this,
             .make = [](void* self) noexcept -> int {
-              static_cast<noted*>(self)->table.resize(unio::driver::offered_memory::most);
+              auto& n = *static_cast<noted*>(self);
+              if (n.refusals_of_table != 0) return --n.refusals_of_table, -ENOMEM;
+              n.table.resize(unio::driver::offered_memory::most);
               return 0;
             },
             .set = [](void* self, unsigned number, std::uintptr_t at, std::size_t bytes) noexcept -> int {
@@ -90,6 +93,21 @@ TEST(offered_memory, is_found_where_all_of_it_lies_in_one_piece) {
   offered_memory::withdraw(bytes, sizeof bytes);
   EXPECT_EQ(ring.find(at(150), 1), none);
   EXPECT_EQ(ring.bytes(), 0u);
+}
+
+TEST(offered_memory, is_registered_once_the_list_changes_where_there_was_no_memory_for_the_table) {
+  using unio::driver::offered_memory;
+  alignas(16) static std::byte bytes[100];
+  auto const at = reinterpret_cast<std::uintptr_t>(bytes);
+  noted kernel;
+  kernel.refusals_of_table = 1;
+  unio::driver::registered_memory ring(kernel.as_table());
+  constexpr int none = unio::driver::registered_memory::none;
+  ASSERT_TRUE(offered_memory::offer(bytes, 50));
+  for (int i = 0; i != 2; ++i) EXPECT_EQ(ring.find(at, 1), none);
+  ASSERT_TRUE(offered_memory::offer(bytes + 50, 50));
+  EXPECT_NE(ring.find(at, 1), none);
+  offered_memory::withdraw(bytes, sizeof bytes);
 }
 
 // ---- operations -------------------------------------------------------------------------------------------

@@ -148,6 +148,36 @@ ISOLATED_TEST(kernel_availability, is_asked_again_after_a_shortage) {
   }
 }
 
+// Whether the kernel may choose what it reads into is tried on a ring of its own.
+ISOLATED_TEST(kernel_availability, of_choosing_buffers_is_asked_again_after_a_shortage) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  auto const m = made_multiplexer();
+  if (!m->capabilities().defer_taskrun) GTEST_SKIP() << "it is not asked to";
+  unio::buffer_pool pool(16, 4096);
+  auto const receive = [&] {
+    auto ends = unio::socket_handle::pair().value();
+    ends.first.set_multiplexer(m.get());
+    bool has_received = false;
+    unio::start(*m, unio::async_receive(ends.first, pool),
+                [&](auto&& r) { has_received = r.has_value() && r->size() == 3; });
+    submit_all(*m);
+    EXPECT_TRUE(ends.second.write(unio::const_buffer("abc", 3)));
+    EXPECT_TRUE(drive(*m, [&] { return has_received; }));
+  };
+  failing_calls calls;
+  for (int const error : {EMFILE, ENFILE, ENOMEM}) {
+    calls.fail<&table::io_uring_setup>(error, {.times = which_calls::all});
+    receive();
+    EXPECT_NE(calls.failures<&table::io_uring_setup>(), 0) << "the canary: it was tried, errno " << error;
+  }
+  calls.fail<&table::io_uring_setup>(0);
+  receive();
+  EXPECT_NE(calls.count<&table::io_uring_setup>(), 0) << "it is tried again";
+  calls.fail<&table::io_uring_setup>(0);
+  receive();
+  EXPECT_EQ(calls.count<&table::io_uring_setup>(), 0) << "and is known then";
+}
+
 ISOLATED_TEST(kernel_availability, says_why_when_the_program_insists_on_io_uring) {
   if (!unio::driver::has_uring()) GTEST_SKIP() << "built without io_uring";
   for (int const error : {EPERM, ENOSYS, ENOMEM}) {

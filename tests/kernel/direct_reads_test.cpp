@@ -155,6 +155,22 @@ TEST_F(direct_reads, are_made_by_threads_where_the_kernel_has_no_such_reads) {
   EXPECT_EQ(calls.failures<&table::io_setup>(), 1) << "it is asked once";
 }
 
+TEST_F(direct_reads, are_the_kernels_again_after_a_moment_without_room_there) {
+  if (!is_performed_by_kernel()) GTEST_SKIP() << "not on this filesystem";
+  test::failing_calls calls;
+  calls.fail<&table::io_setup>(EAGAIN);
+  std::vector<std::pair<std::unique_ptr<unio::io_multiplexer>, unio::file_handle>> others;
+  for (int i = 0; i != 20 && calls.failures<&table::io_setup>() == 0; ++i) { // as above
+    (void)jobs_of_two_reads();
+    if (calls.failures<&table::io_setup>() == 0) {
+      others.emplace_back(std::move(m_), std::move(file_));
+      open();
+    }
+  }
+  EXPECT_EQ(calls.failures<&table::io_setup>(), 1) << "the canary";
+  EXPECT_EQ(jobs_of_two_reads(), 0U);
+}
+
 TEST_F(direct_reads, of_threads_that_come_and_go_use_what_was_there) {
   if (!is_performed_by_kernel()) GTEST_SKIP() << "not on this filesystem";
   test::failing_calls const calls;

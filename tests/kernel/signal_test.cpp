@@ -9,10 +9,13 @@
 #include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
+#include "sys/sigpipe.hpp"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
 
 namespace {
 
@@ -234,6 +237,26 @@ ISOLATED_TEST(kernel_signal, is_not_raised_on_kernels_that_cannot_suppress_it_fo
     expect_nothing_in_flight(*m);
   }
   EXPECT_EQ(signals(), before);
+}
+
+// What it could not find out for want of descriptors it finds out later.
+ISOLATED_TEST(kernel_signal, suppressing_it_for_a_pipe_is_tried_again_after_a_moment_without_descriptors) {
+  int const next = ::dup(0);
+  ASSERT_GE(next, 0);
+  ::close(next);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit const none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_FALSE(unio::sys::has_rwf_nosignal()) << "the canary: there is no descriptor to try with";
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  iovec byte{const_cast<char*>("x"), 1};
+  bool const has = ::syscall(SYS_pwritev2, ends[1], &byte, 1, -1L, -1L, 0x100) == 1;
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_EQ(unio::sys::has_rwf_nosignal(), has);
 }
 
 // One that is pending already, because the program blocks it, stays pending.

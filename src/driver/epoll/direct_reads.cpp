@@ -2,6 +2,7 @@
 
 #include "sys/descriptors.hpp"
 #include "sys/direct_reads.hpp"
+#include "sys/passing.hpp"
 #include "sys/sanitizer.hpp"
 
 #include <algorithm>
@@ -68,9 +69,10 @@ bool kernels_reads::arm(io_operation& op) noexcept {
   std::uint64_t bytes = 0;
   if (op.is_multishot() || !prepare(op, entry, bytes)) return false;
   if (!is_open_) {
-    is_open_ = kernel_.open() == 0;
-    is_missing_ = !is_open_; // forbidden, or the system has no more of them
-    if (is_missing_) return false;
+    int const e = kernel_.open();
+    is_open_ = e == 0;
+    is_missing_ = e != 0 && !sys::may_pass(e); // forbidden, say; the system may have no more of them for now
+    if (!is_open_) return false;
   }
   if (static_cast<unsigned>(queued_.size()) + used() >= most_in_kernel) return false;
   move(op, place::to_submit);

@@ -2,6 +2,7 @@
 
 #include "sys/descriptors.hpp"
 #include "sys/multishot.hpp"
+#include "sys/passing.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -91,10 +92,11 @@ struct ends {
     if (from >= 0) sys::close(from);
     close();
   }
-  bool send_all() noexcept {
-    bool const sent = sys::write(to, "ab", 2) == 2;
+  /// 0 or -errno.
+  int send_all() noexcept {
+    std::int64_t const r = sys::write(to, "ab", 2);
     close();
-    return sent;
+    return r < 0 ? static_cast<int>(r) : 0;
   }
   void close() noexcept {
     if (to >= 0) sys::close(std::exchange(to, -1));
@@ -111,28 +113,35 @@ struct ends {
 // between the attempt to receive and the beginning of the wait. Then the wait finds both, receives the bytes,
 // and receives again only if the socket says that there is more: TCP counts its end as that, a Unix socket
 // does not. A request that waits without an attempt shows it each time.
-bool brings_all(ring& r, ends& e, io_uring_sqe const& request, bool is_late) noexcept {
+//
+// Returns 1 if it does, 0 if it does not, or -errno of what could not be tried.
+int brings_all(ring& r, ends& e, io_uring_sqe const& request, bool is_late) noexcept {
   io_uring_sqe* const sqe = r.get();
-  if (sqe == nullptr || (is_late && !e.send_all())) return false;
+  if (sqe == nullptr) return -EAGAIN;
+  if (is_late)
+    if (int const error = e.send_all(); error != 0) return error;
   *sqe = request;
   sqe->fd = e.from;
   sqe->flags = IOSQE_BUFFER_SELECT;
-  if (r.enter(0, 0) != 0 || (!is_late && !e.send_all())) return false;
+  if (int const error = r.enter(0, 0); error != 0) return error;
+  if (!is_late)
+    if (int const error = e.send_all(); error != 0) return error;
   int bytes = 0;
   constexpr int most_calls = 8;
   std::int64_t const wait_ns = is_late ? 100'000 : 2'000'000; // all is there
   for (int calls = 0; calls != most_calls; ++calls) {
-    if (r.peek() == nullptr && r.enter(1, wait_ns) != 0) return false;
+    if (int const error = r.peek() == nullptr ? r.enter(1, wait_ns) : 0; error != 0) return error;
     io_uring_cqe const* const cqe = r.peek();
     if (cqe == nullptr) continue;
     int const res = cqe->res;
     bool const more = (cqe->flags & IORING_CQE_F_MORE) != 0;
     bool const chosen = (cqe->flags & IORING_CQE_F_BUFFER) != 0;
     r.advance();
-    if (res <= 0 || !more || !chosen) return res == 0 && bytes == 2;
+    if (res == -ENOMEM) return res;
+    if (res <= 0 || !more || !chosen) return res == 0 && bytes == 2 ? 1 : 0;
     bytes += res;
   }
-  return false;
+  return 0;
 }
 
 // 0, or -errno of what could not be tried.
@@ -143,7 +152,9 @@ int try_many(ring& r, io_uring_sqe const& request, bool is_socket, bool only_lat
     if (only_late && !is_late) break;
     ends e(is_socket);
     if (e.error != 0) return e.error;
-    all = all && brings_all(r, e, request, is_late);
+    int const brings = all ? brings_all(r, e, request, is_late) : 0;
+    if (brings < 0) return brings;
+    all = brings != 0;
   }
   works.store(all, std::memory_order_relaxed);
   return 0;
@@ -176,18 +187,14 @@ int try_to_choose() noexcept {
   return error;
 }
 
-bool can_choose_buffers() noexcept {
-  enum class answer : int { unknown, no, yes };
+buffer_chooser::answer can_choose_buffers() noexcept {
+  using answer = buffer_chooser::answer;
   static std::atomic<answer> known{answer::unknown}; // relaxed: every thread finds the same
   answer a = known.load(std::memory_order_relaxed);
-  if (a == answer::unknown) {
-    int const e = try_to_choose();
-    a = e == 0 ? answer::yes : answer::no;
-    // A passing shortage, of descriptors or of memory, is no answer for good.
-    bool const passes = e == -EMFILE || e == -ENFILE || e == -ENOMEM || e == -EAGAIN;
-    if (!passes) known.store(a, std::memory_order_relaxed);
-  }
-  return a == answer::yes;
+  if (a != answer::unknown) return a;
+  int const e = try_to_choose();
+  if (!sys::may_pass(e)) known.store(a = e == 0 ? answer::yes : answer::no, std::memory_order_relaxed);
+  return a;
 }
 
 } // namespace

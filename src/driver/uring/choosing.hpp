@@ -12,8 +12,9 @@ namespace unio::inline v0_1::driver {
 /// Buffers from which the kernel chooses.
 struct buffer_chooser {
   /// Whether this kernel can, and no filter forbids it; and whether one request may bring many values
-  /// (sys/multishot.hpp). Tried once per process, on a ring of its own.
-  bool (*can)() noexcept;
+  /// (sys/multishot.hpp). Tried once per process, on a ring of its own; again, if it could not be tried.
+  enum class answer : std::uint8_t { unknown, no, yes };
+  answer (*can)() noexcept;
   /// The number under which the ring's kernel knows the slots of a source, which it is told of first; or
   /// buffer_groups::none. `may_choose` becomes false where it refuses them: memory that may be locked, say.
   int (*find)(buffer_groups& of_ring, int ring_fd, buffer_source& source, bool& may_choose) noexcept;

@@ -92,8 +92,10 @@ class uring_kernel : public ring {
   bool prepare_to_choose() noexcept {
     if (!may_choose_ || !has(IORING_SETUP_DEFER_TASKRUN)) return false;
     buffer_chooser const* const c = chooser.load(std::memory_order_relaxed);
-    may_choose_ = c != nullptr && c->can();
-    return may_choose_;
+    using answer = buffer_chooser::answer;
+    answer const can = c != nullptr ? c->can() : answer::no;
+    may_choose_ = can != answer::no;
+    return can == answer::yes;
   }
 
   bool choose(io_operation& op, io_uring_sqe& sqe) noexcept {
