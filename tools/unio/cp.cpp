@@ -75,6 +75,12 @@ bool is_incomplete(unio::fs::copy_report const& r) {
   return false;
 }
 
+// EXDEV: of a rename within a directory, which overlayfs refuses of a lower layer's directories.
+std::string why_it_ended(std::error_code e) {
+  return e == std::errc::cross_device_link ? "what is there cannot be renamed (overlayfs); remove it before"
+                                           : e.message();
+}
+
 // What the user may not set is no failure, but no secret either.
 void tell_losses(std::string const& to, unio::fs::copy_report const& r) {
   if (r.owners_not_kept != 0) say(0, to, fmt::format("the owners of {} were not kept", r.owners_not_kept));
@@ -121,7 +127,7 @@ int copy(options const& o, std::string const& from, std::string const& to,
     return say(
         1, to,
         fmt::format("not all of it could be copied; {}{}; --allow-incomplete puts it in place", state, left));
-  if (r->ended) return say(1, to, fmt::format("{}; {}{}", r->ended.message(), state, left));
+  if (r->ended) return say(1, to, fmt::format("{}; {}{}", why_it_ended(r->ended), state, left));
   tell_losses(to, *r);
   if (!left.empty()) say(0, to, left.substr(2));
   if (o.verbose)
