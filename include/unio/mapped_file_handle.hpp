@@ -11,8 +11,8 @@
 //   * a program that wants plain loads to survive calls guard_maps() once
 //
 // The handler puts a page of zeros where the access failed, notes that the map was cut, and returns: the load
-// yields zeros, no stack is unwound, and views stay valid. was_cut() says so afterwards, and update puts the
-// file back in place.
+// yields zeros, no stack is unwound, and views stay valid. A store is lost, as is one that finds the disk
+// full, which is the same signal. was_cut() says so afterwards, and update puts the file back in place.
 
 #pragma once
 

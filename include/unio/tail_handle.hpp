@@ -28,7 +28,7 @@ struct tail_state {
 ///               only grown. condition::timed_out, would_block, canceled; otherwise as read(2)
 /// Buffers       the caller's; nothing else may touch it until the operation has finished
 /// Cancellation  bytes that were read are returned
-/// Cost          no allocation; two system calls where there is more, three for each look that finds nothing
+/// Cost          no allocation; two system calls where there is more, three after a wait, four to find none
 /// Runs as       preadv2(2) with RWF_NOWAIT, else on a thread that may block · waiting for inotify(7), or
 ///               trying again after pauses where there is none
 /// Source        docs/features.md H-16; D2052R0, footnote 1

@@ -11,21 +11,22 @@
 //                    attributes, ACLs, links and what they say, hard links within the tree, FIFOs, sockets,
 //                    devices
 //   not kept         what this user may not set, or the target's filesystem does not have: counted in the
-//                    report; what is refused beyond that is among the failures, and the contents are copied
-//                    all the same. SELinux labels; when a file was made; without /proc, extended attributes
-//                    and ACLs of what is neither a file nor a directory
+//                    report; what is refused beyond that is among the failures, the contents are copied all
+//                    the same. SELinux labels; attributes of chattr(1); when a file was made; without /proc,
+//                    extended attributes and ACLs of what is neither a file nor a directory
 //   a new file       has no name until it is whole (O_TMPFILE), or a hidden one where that does not work
 //   a new tree       is .NAME.unio-copy beside its place until it is whole, where only its owner can look;
 //                    .NAME.unio-copy-of says of which source, and is locked by who fills it
 //   an old tree      is replaced only by a whole one: if something could not be copied it stays, unless
 //                    `allow_incomplete`
-//   readers          see the old state or the new one; where there is no RENAME_EXCHANGE (NFS, 9p), while one
-//                    tree replaces another, for a moment none
+//   readers          see the old state or the new one; of a tree that replaces another neither for a moment
+//                    (or from a kill then on) where there is no RENAME_EXCHANGE: NFS, 9p
 //   ended, killed    the old state; of a tree perhaps also .NAME.unio-copy: `resume` continues it, or begins
 //                    anew if it is of another source. It removes what the source does not have, and leaves
 //                    alone what has the size, the mode and the time of its source; with `verify` only if it
-//                    has its contents, too. Killed while one tree replaces another: the old state or the new
-//                    one, and the other as .unio-copy-…; without RENAME_EXCHANGE perhaps both as that
+//                    has its contents, too. Killed while it replaces something, or is no tree: the old state
+//                    or the new one, and perhaps .unio-copy-…, which is the other, or a part of it; without
+//                    RENAME_EXCHANGE perhaps both as that
 //   verified         after each file was written to the disk, and past the page cache (O_DIRECT). Where there
 //                    is no direct I/O (counted in verified_in_cache) the kernel is asked to drop what it has
 //                    of the file, which it need not do. What a disk has in a cache of its own may come from
@@ -78,7 +79,8 @@ struct copy_report {
                                           ///< attribute": what was refused of a copy that is whole; "remove
                                           ///< the remains": what is in `left_as`, and why
   std::error_code ended;                  ///< why nothing is in place: a stop, the deadline, ENOSPC …; the
-                                          ///< first failure, if it would have replaced a whole tree
+                                          ///< first failure, if it would have replaced a whole tree; EXDEV:
+                                          ///< one of a lower layer of overlayfs cannot be replaced
 };
 
 /// Copies what is at `from` to `to`. Not through a link at the end of either.

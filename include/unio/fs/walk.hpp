@@ -119,7 +119,7 @@ struct walk_report {
 };
 
 /// Shows a visitor what is at `path`, and all that is below if that is a directory: breadth-first while at
-/// most 16,384 directories wait to be read, then depth-first until fewer do.
+/// most 256 directories wait to be read (fewer with few descriptors), then depth-first until fewer do.
 ///
 /// Effects       a link at `path` itself is followed if the path ends in a slash, or with follow_links
 /// Returns       how many were shown; which directories could not be read. Names that come or go during this
