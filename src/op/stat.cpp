@@ -42,12 +42,13 @@ static_assert(is(file_attributes::mount_root, STATX_ATTR_MOUNT_ROOT));
 static_assert(is(file_attributes::verity, STATX_ATTR_VERITY) && is(file_attributes::dax, STATX_ATTR_DAX));
 
 constexpr std::int64_t second = 1'000'000'000;
-constexpr std::int64_t last_second = std::numeric_limits<std::int64_t>::max() / second - 1;
 
 file_time time_of(statx_timestamp const& t) noexcept {
-  if (t.tv_sec > last_second) return file_time::max();
-  if (t.tv_sec < -last_second) return file_time::min();
-  return file_time(std::chrono::nanoseconds(t.tv_sec * second + t.tv_nsec));
+  std::int64_t ns = 0;
+  if (__builtin_mul_overflow(t.tv_sec, second, &ns) || __builtin_add_overflow(ns, t.tv_nsec, &ns))
+      [[unlikely]]
+    return t.tv_sec > 0 ? file_time::max() : file_time::min();
+  return file_time(std::chrono::nanoseconds(ns));
 }
 
 template <class T> T field_at(struct statx const& s, std::size_t offset) noexcept {
@@ -57,28 +58,10 @@ template <class T> T field_at(struct statx const& s, std::size_t offset) noexcep
   return value;
 }
 
-// Straight to where it belongs: a copy of 224 bytes counts beside a cached name's call.
-void decode_into(metadata& m, struct statx const& s) noexcept {
-  m = {};
-  m.known = static_cast<stat_fields>(s.stx_mask) & stat_fields::everything;
-  m.link_count = s.stx_nlink;
-  m.kind = static_cast<entry_kind>(s.stx_mode >> 12);
-  m.permissions = s.stx_mode & 07777;
-  m.owner = s.stx_uid;
-  m.group = s.stx_gid;
-  m.block_size = s.stx_blksize;
-  m.inode = s.stx_ino;
-  m.device = {s.stx_dev_major, s.stx_dev_minor};
-  m.represents = {s.stx_rdev_major, s.stx_rdev_minor};
-  m.size = s.stx_size;
-  m.allocated = s.stx_blocks * 512; // statx(2): always blocks of that size
-  if (has(m.known, stat_fields::accessed)) m.accessed = time_of(s.stx_atime);
-  if (has(m.known, stat_fields::modified)) m.modified = time_of(s.stx_mtime);
-  if (has(m.known, stat_fields::changed)) m.changed = time_of(s.stx_ctime);
-  if (has(m.known, stat_fields::born)) m.born = time_of(s.stx_btime);
-  m.attributes = static_cast<file_attributes>(s.stx_attributes);
-  m.attributes_known = static_cast<file_attributes>(s.stx_attributes_mask);
-  if (has(m.known, stat_fields::mount)) m.mount = s.stx_mnt_id;
+constexpr stat_fields rare = stat_fields::subvolume | stat_fields::direct_io |
+                             stat_fields::direct_io_reading | stat_fields::atomic_writes;
+
+[[gnu::noinline]] void decode_rare(metadata& m, struct statx const& s) noexcept {
   if (has(m.known, stat_fields::subvolume)) m.subvolume = field_at<std::uint64_t>(s, sys::statx_subvolume);
   if (has(m.known, stat_fields::direct_io)) {
     m.direct_memory_alignment = s.stx_dio_mem_align;
@@ -91,6 +74,41 @@ void decode_into(metadata& m, struct statx const& s) noexcept {
     m.atomic_write_max = field_at<std::uint32_t>(s, sys::statx_atomic_write_max);
     m.atomic_write_segments = field_at<std::uint32_t>(s, sys::statx_atomic_write_segments);
   }
+}
+
+// Straight to where it belongs, each field once: a copy, or clearing all of it first, counts beside a cached
+// name's call.
+void decode_into(metadata& m, struct statx const& s) noexcept {
+  stat_fields const known = static_cast<stat_fields>(s.stx_mask) & stat_fields::everything;
+  auto const time_if = [known](stat_fields f, statx_timestamp const& t) noexcept {
+    if (!has(known, f)) [[unlikely]]
+      return file_time();
+    return time_of(t);
+  };
+  m.known = known;
+  m.link_count = s.stx_nlink;
+  m.kind = static_cast<entry_kind>(s.stx_mode >> 12);
+  m.permissions = s.stx_mode & 07777;
+  m.owner = s.stx_uid;
+  m.group = s.stx_gid;
+  m.block_size = s.stx_blksize;
+  m.inode = s.stx_ino;
+  m.device = {s.stx_dev_major, s.stx_dev_minor};
+  m.represents = {s.stx_rdev_major, s.stx_rdev_minor};
+  m.size = s.stx_size;
+  m.allocated = s.stx_blocks * 512; // statx(2): always blocks of that size
+  m.accessed = time_if(stat_fields::accessed, s.stx_atime);
+  m.modified = time_if(stat_fields::modified, s.stx_mtime);
+  m.changed = time_if(stat_fields::changed, s.stx_ctime);
+  m.born = time_if(stat_fields::born, s.stx_btime);
+  m.attributes = static_cast<file_attributes>(s.stx_attributes);
+  m.attributes_known = static_cast<file_attributes>(s.stx_attributes_mask);
+  m.mount = has(known, stat_fields::mount) ? s.stx_mnt_id : 0;
+  m.subvolume = 0;
+  m.direct_memory_alignment = m.direct_offset_alignment = m.direct_read_alignment = 0;
+  m.atomic_write_min = m.atomic_write_max = m.atomic_write_segments = 0;
+  if ((known & rare) != stat_fields::none) [[unlikely]]
+    decode_rare(m, s);
 }
 
 int statx_into(int fd, char const* name, int flags, stat_fields wanted, metadata& value) noexcept {
@@ -149,8 +167,8 @@ int stat(detail::handle_or_name const& of, stat_fields wanted, last_link how, me
 }
 
 // Of an open descriptor. Of a name, if all its parts are cached: three calls, but no thread.
-int stat_at_once(detail::handle_or_name const& of, stat_fields wanted, last_link how,
-                 metadata& value) noexcept {
+[[gnu::noinline]] int stat_at_once(detail::handle_or_name const& of, stat_fields wanted, last_link how,
+                                   metadata& value) noexcept {
   int fd = of.fd;
   if (of.is_named) {
     open_how cached{};
