@@ -49,18 +49,8 @@ deadline deadline_of(io_operation const& op) noexcept {
   return op.faces().interruptible ? op.deadline() : deadline::none();
 }
 
-// Whether one attempt has ended it, which is also the end of what is only to be tried.
-bool is_over_at_once(io_operation& op, deadline const& d, attempt how) noexcept {
-  operation_faces const& f = op.faces();
-  if (f.complete(op, f.perform(op, how), 0) == outcome::finished) [[likely]]
-    return true;
-  if (!d.is_zero()) return false;
-  op.set_outcome(-EAGAIN);
-  return true;
-}
-
 // Waits and tries again until it has ended. `poll_first`: nothing was tried yet.
-void wait_inline(io_operation& op, attempt how, std::int64_t until, bool poll_first) noexcept {
+[[gnu::cold]] void wait_inline(io_operation& op, attempt how, std::int64_t until, bool poll_first) noexcept {
   operation_faces const& f = op.faces();
   std::uint32_t const hint = hint_bit(f);
   if (hint != 0 && waits_for_descriptor(f.wants(op))) sys::note_waited(op.fd(), hint, true);
@@ -102,19 +92,30 @@ void wait_inline(io_operation& op, attempt how, std::int64_t until, bool poll_fi
   }
 }
 
+// Of one that has not ended at once. Out of line, so that one that does saves few registers.
+[[gnu::cold, gnu::noinline]] void wait_inline(io_operation& op, bool poll_first) noexcept {
+  deadline const d = deadline_of(op);
+  if (d.is_zero()) return op.set_outcome(-EAGAIN); // it was only to be tried
+  wait_inline(op, attempt::blocking, sys::due(d), poll_first);
+}
+
+bool is_over_at_once(io_operation& op, attempt how) noexcept {
+  operation_faces const& f = op.faces();
+  int const r = f.perform(op, how);
+  return has_value(op, r) || f.complete(op, r, 0) == outcome::finished;
+}
+
 } // namespace
 
 void run_inline(io_operation& op) noexcept {
   operation_faces const& f = op.faces();
   if (f.begin != nullptr) f.begin(op);
-  deadline const d = deadline_of(op);
   // What is only to be tried must not wait even where the system call could.
-  attempt const how = d.is_zero() ? attempt::nonblocking : attempt::blocking;
+  bool const is_tried = deadline_of(op).is_zero();
   std::uint32_t const hint = hint_bit(f);
-  bool const poll_first = hint != 0 && !d.is_zero() && sys::last_waited(op.fd(), hint);
-  if (!poll_first && is_over_at_once(op, d, how)) [[likely]]
-    return;
-  wait_inline(op, how, sys::due(d), poll_first);
+  if (hint != 0 && !is_tried && sys::last_waited(op.fd(), hint)) return wait_inline(op, true);
+  if (!is_over_at_once(op, is_tried ? attempt::nonblocking : attempt::blocking)) [[unlikely]]
+    wait_inline(op, false);
 }
 
 // A thread's own multiplexer is one of this library's, of one thread.
@@ -127,7 +128,8 @@ void run_driving(io_operation& op, io_multiplexer& own) noexcept {
   deadline const d = deadline_of(op);
   bool const is_direct = f.wants(op) == readiness::worker && !f.waits_for_device;
   attempt const how = is_direct && !d.is_zero() ? attempt::blocking : attempt::nonblocking;
-  if (is_over_at_once(op, d, how)) return;
+  if (is_over_at_once(op, how)) return;
+  if (d.is_zero()) return op.set_outcome(-EAGAIN);
   std::int64_t const until = sys::due(d);
   if (!static_cast<engine&>(own).drive(op)) wait_inline(op, attempt::blocking, until, false);
 }

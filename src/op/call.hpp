@@ -121,6 +121,7 @@ constexpr operation_faces call_faces(char const* name, bool changes_directory = 
                           if constexpr (tries) return call<AtOnce>(self);
                           return -EAGAIN;
                         },
+                    .values_from = 0,
                     .complete = decode,
                     .for_each_descriptor = directories_of<Operation>(), // which is_simple asks for
                     .changes_directory = changes_directory};

@@ -106,13 +106,6 @@ template <class Delivered>
   settle_with(op, [] {});
 }
 
-// Whether that is its value and its end, so that its decoder need not be asked.
-inline bool has_value(io_operation& op, int res) noexcept {
-  if (res < op.faces().values_from) return false;
-  op.set_outcome(res);
-  return true;
-}
-
 // What an attempt on `d` has come to.
 void engine::tried(io_operation& op, descriptor& d, int res) noexcept {
   descriptor* waits_on = nullptr;

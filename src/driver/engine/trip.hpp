@@ -15,6 +15,13 @@ namespace unio::inline v0_1::driver {
 inline constexpr std::int64_t forever = deadline::forever;
 inline constexpr unsigned all_events = io_operation::value | io_operation::done;
 
+/// Whether that is its value and its end, so that its decoder need not be asked.
+inline bool has_value(io_operation& op, int res) noexcept {
+  if (res < op.faces().values_from) return false;
+  op.set_outcome(res);
+  return true;
+}
+
 // ---- it is started ----------------------------------------------------------------------------------------
 
 inline bool engine_state::inherited_by_fork() const noexcept {
