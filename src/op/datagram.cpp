@@ -92,15 +92,7 @@ void decode_one(control_message const& c, datagram_info& info) noexcept {
 
 } // namespace
 
-void decode_info(msghdr const& m, datagram_info& info) noexcept {
-  // Not all of it is cleared: an address without a size is none.
-  set_name_size(info.from, m.msg_namelen);
-  info.to.resize(0);
-  info.interface = 0;
-  info.segment = 0;
-  info.at = {};
-  info.ecn = ecn::not_capable;
-  info.truncated = (m.msg_flags & MSG_TRUNC) != 0;
+void decode_control(msghdr const& m, datagram_info& info) noexcept {
   control_messages all({static_cast<std::byte const*>(m.msg_control), m.msg_controllen});
   for (control_message c; all.next(c);) decode_one(c, info);
 }
@@ -167,16 +159,8 @@ std::size_t longest_send(send_description const& how, std::size_t bytes) noexcep
   return how.segment * std::min(fitting, datagram_handle::max_segments);
 }
 
-void put_description(msghdr& m, int fd, send_description const& how, address_family family, bool with_segment,
-                     bool with_ecn, std::span<std::byte> memory) noexcept {
-  if (is_set(how.to)) {
-    m.msg_name = const_cast<void*>(how.to.data());
-    m.msg_namelen = how.to.size();
-  }
-  bool const marked = with_ecn && how.ecn != ecn::not_capable;
-  bool const has_source = is_set(how.from) || how.interface != 0;
-  if (!(marked || has_source || with_segment) || family == address_family::unix_path) return;
-
+void put_control(msghdr& m, int fd, send_description const& how, address_family family, bool with_segment,
+                 bool marked, std::span<std::byte> memory) noexcept {
   address_family const wire = is_set(how.to) ? family_on_the_wire(how.to) : family;
   control_writer w(memory);
   if (marked) {
@@ -184,7 +168,7 @@ void put_description(msghdr& m, int fd, send_description const& how, address_fam
     int const name = wire == address_family::ipv4 ? IP_TOS : IPV6_TCLASS;
     w.put(level, name, static_cast<int>(how.ecn) | rest_of_class(fd, level, name));
   }
-  if (has_source) put_source(w, how, wire);
+  if (has_source(how)) put_source(w, how, wire);
   if (with_segment) w.put(SOL_UDP, UDP_SEGMENT, how.segment);
   m.msg_control = memory.data();
   m.msg_controllen = w.size();

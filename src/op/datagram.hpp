@@ -105,11 +105,23 @@ inline void put_sender(msghdr& m, datagram_info& info) noexcept {
   m.msg_name = info.from.data();
   m.msg_namelen = endpoint::capacity;
 }
-/// Fills the rest of `info` from a message that was received.
-void decode_info(msghdr const& m, datagram_info& info) noexcept;
 /// The name that the kernel wrote, cut to what it may be.
 inline void set_name_size(endpoint& name, unsigned size) noexcept {
   name.resize(std::min(size, static_cast<unsigned>(endpoint::capacity)));
+}
+/// What the control messages of a message say.
+void decode_control(msghdr const& m, datagram_info& info) noexcept;
+/// Fills the rest of `info` from a message that was received.
+inline void decode_info(msghdr const& m, datagram_info& info) noexcept {
+  // Not all of it is cleared: an address without a size is none.
+  set_name_size(info.from, m.msg_namelen);
+  info.to.resize(0);
+  info.interface = 0;
+  info.segment = 0;
+  info.at = {};
+  info.ecn = ecn::not_capable;
+  info.truncated = (m.msg_flags & MSG_TRUNC) != 0;
+  if (m.msg_controllen != 0) decode_control(m, info);
 }
 
 /// Sends bytes [`done`, end) of a datagram, or of its segments, and returns how many it has sent: all; fewer,
@@ -121,12 +133,26 @@ std::size_t longest_send(send_description const& how, std::size_t bytes) noexcep
 inline bool is_segmented(send_description const& how, address_family family, std::size_t bytes) noexcept {
   return how.segment != 0 && bytes > how.segment && family != address_family::unix_path;
 }
-/// The control messages and the destination of a send on `fd`. `memory` holds at least 128 bytes.
-void put_description(msghdr& m, int fd, send_description const& how, address_family family, bool with_segment,
-                     bool with_ecn, std::span<std::byte> memory) noexcept;
-
 /// Whether there is an address. To ask for its family costs a call.
 inline bool is_set(endpoint const& e) noexcept { return e.size() != 0; }
+inline bool has_source(send_description const& how) noexcept {
+  return is_set(how.from) || how.interface != 0;
+}
+
+/// The control messages of a send on `fd`. `memory` holds at least 128 bytes.
+void put_control(msghdr& m, int fd, send_description const& how, address_family family, bool with_segment,
+                 bool marked, std::span<std::byte> memory) noexcept;
+/// The destination of a send on `fd`, and its control messages, which most have none of.
+inline void put_description(msghdr& m, int fd, send_description const& how, address_family family,
+                            bool with_segment, bool with_ecn, std::span<std::byte> memory) noexcept {
+  if (is_set(how.to)) {
+    m.msg_name = const_cast<void*>(how.to.data());
+    m.msg_namelen = how.to.size();
+  }
+  bool const marked = with_ecn && how.ecn != ecn::not_capable;
+  if ((marked || has_source(how) || with_segment) && family != address_family::unix_path)
+    put_control(m, fd, how, family, with_segment, marked, memory);
+}
 
 /// A Unix datagram socket is writable although the queue of a peer that it is not connected to is full.
 inline bool waits_blindly(send_description const& how, address_family family) noexcept {

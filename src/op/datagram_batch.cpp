@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::size_t per_call = 32; // what the messages of one call take of the stack: 11 KiB
 
+// Memory for control messages. Most have none, and it is not touched: so it lies apart from what each has.
+template <std::size_t Bytes> struct control_memory {
+  alignas(8) std::byte bytes[Bytes];
+};
+
 template <class Operation> void begin(io_operation& op) noexcept {
   op::value<Operation>(op) = 0; // bytes
   op::state<Operation>(op).errors_wait = false;
@@ -19,25 +24,21 @@ template <class Operation> void begin(io_operation& op) noexcept {
 
 // As recvmmsg(2): how many, or a negative code if there is none.
 int receive_some(int fd, address_family family, std::span<received_datagram> batch) noexcept {
-  struct place {
-    iovec room;
-    alignas(8) std::byte control[256];
-  };
   std::array<mmsghdr, per_call> messages;
-  std::array<place, per_call> places;
+  std::array<iovec, per_call> rooms;
+  std::array<control_memory<256>, per_call> controls;
   std::size_t const wanted = std::min(batch.size(), per_call);
   int const n = op::apart_from_queued_errors(fd, 8, [&] {
     for (std::size_t i = 0; i < wanted; ++i) {
-      place& p = places[i];
-      p.room = {batch[i].room.data(), batch[i].room.size()};
+      rooms[i] = {batch[i].room.data(), batch[i].room.size()};
       messages[i] = {};
       msghdr& m = messages[i].msg_hdr;
-      m.msg_iov = &p.room;
+      m.msg_iov = &rooms[i];
       m.msg_iovlen = 1;
       op::put_sender(m, batch[i].info);
       if (family == address_family::unix_path) continue; // see receive_from.cpp
-      m.msg_control = p.control;
-      m.msg_controllen = sizeof(p.control);
+      m.msg_control = controls[i].bytes;
+      m.msg_controllen = sizeof(controls[i].bytes);
     }
     return sys::recvmmsg(fd, messages.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT);
   });
@@ -123,19 +124,16 @@ class batch_sending {
   }
 
   int send_together(std::span<datagram_to_send> some) noexcept {
-    struct place {
-      iovec bytes;
-      alignas(8) std::byte control[128];
-    };
     std::array<mmsghdr, per_call> messages;
-    std::array<place, per_call> places;
+    std::array<iovec, per_call> pieces;
+    std::array<control_memory<128>, per_call> controls;
     bool const with_ecn = !sys::last_waited(fd_, sys::refuses_ecn_bit);
     for (std::size_t i = 0; i < some.size(); ++i) {
       messages[i] = {};
       msghdr& m = messages[i].msg_hdr;
-      (void)op::put_buffers(m, some[i].bytes, std::span(&places[i].bytes, 1));
+      (void)op::put_buffers(m, some[i].bytes, std::span(&pieces[i], 1));
       bool const segmented = op::is_segmented(some[i].how, family_, some[i].bytes.bytes());
-      op::put_description(m, fd_, some[i].how, family_, segmented, with_ecn, places[i].control);
+      op::put_description(m, fd_, some[i].how, family_, segmented, with_ecn, controls[i].bytes);
     }
     int const n = op::uninterrupted([&] {
       return sys::sendmmsg(fd_, messages.data(), static_cast<unsigned>(some.size()),
