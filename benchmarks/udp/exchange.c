@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static unsigned char block[udp_bytes * udp_group];
+static unsigned char block[udp_bytes * udp_group] = {1}; // which makes it memory, not the page of zeros
 static unsigned char room[65536];
 
 int udp_open(struct udp_sockets* s, enum udp_way way) {
