@@ -151,12 +151,12 @@ int append_random_name(path_buffer& out, std::size_t n) noexcept;
 int begin_random_name(path_view prefix, path_buffer& out) noexcept;
 
 /// Calls `create(char const*)` with random names that begin with the first `n` bytes of `out` until one is
-/// free. Returns the last result of `create`; the name is in `out`.
+/// free, 100 times at most. Returns the last result of `create`; the name is in `out`.
 template <class Create> int with_random_name(path_buffer& out, std::size_t n, Create create) noexcept {
-  for (;;) {
+  for (int tries = 1;; ++tries) {
     if (int const r = append_random_name(out, n); r < 0) return r;
-    // A collision of 64 random bits is practically impossible. A bound would only hide a broken generator.
-    if (int const r = create(out.text); r != -EEXIST) return r;
+    // A collision of 64 random bits is practically impossible; but a filesystem may say so each time.
+    if (int const r = create(out.text); r != -EEXIST || tries == 100) return r;
   }
 }
 

@@ -231,6 +231,19 @@ DIRECTORY_TEST(file_always_new, tries_another_name_when_one_is_taken) {
   EXPECT_EQ(calls_left, -1);
 }
 
+// As a filesystem may say of each name.
+DIRECTORY_TEST(file_always_new, gives_up_when_each_name_is_taken) {
+  static int calls;
+  calls = 0;
+  test::replaced_calls replaced;
+  replaced->openat = [](int dir, char const* path, int flags, unsigned permissions) noexcept -> std::int64_t {
+    if ((flags & O_EXCL) != 0) return ++calls <= 10'000 ? -EEXIST : -EIO;
+    return unio::sys::kernel.openat(dir, path, flags, permissions);
+  };
+  EXPECT_EQ(file_handle::file(directory.handle(), "a", mode::write, creation::always_new).error().value(),
+            EEXIST);
+}
+
 DIRECTORY_TEST(file, retries_what_a_signal_interrupted) {
   directory.write("a", "text");
   static int interruptions;
