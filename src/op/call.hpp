@@ -132,4 +132,11 @@ constexpr operation_faces call_faces(char const* name, bool changes_directory = 
   return f;
 }
 
+/// The same of a call whose result is not all of its value.
+constexpr operation_faces completed_by(operation_faces f, decltype(f.complete) complete) noexcept {
+  f.values_from = operation_faces{}.values_from;
+  f.complete = complete;
+  return f;
+}
+
 } // namespace unio::op

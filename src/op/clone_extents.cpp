@@ -147,9 +147,9 @@ bool object(io_operation const& op, detail::failed_object& to) noexcept {
 }
 
 constexpr operation_faces faces() noexcept {
-  operation_faces f = op::call_faces<async_clone_extents, clone, clone_at_once>("clone_extents");
+  operation_faces f =
+      op::completed_by(op::call_faces<async_clone_extents, clone, clone_at_once>("clone_extents"), complete);
   f.begin = reset;
-  f.complete = complete;
   f.object = object;
   f.for_each_descriptor = for_each_descriptor;
   return f;

@@ -30,8 +30,8 @@ outcome truncated(io_operation& op, int res, unsigned) noexcept {
 }
 
 constexpr operation_faces faces_of_truncate() noexcept {
-  operation_faces f = call_faces<async_truncate, truncate, refuse_length>("truncate");
-  f.complete = truncated;
+  operation_faces f =
+      completed_by(call_faces<async_truncate, truncate, refuse_length>("truncate"), truncated);
   f.object = opening<detail::file_use::writing>;
   return f;
 }
