@@ -190,16 +190,15 @@ THREADS = [
      "a_post_is_not_lost_with_a_thread_that_leaves_run", [
         ("driver/shared/waking.cpp", "  if (has_work()) all.call_one();\n", "")]),
     ("a thread waits for one that waits for it", "two_threads_destroy_what_the_other_one_runs", [
-        ("driver/engine/closing.cpp", "if (times >= 64) {", "if (times < 0) {")]),
+        ("driver/engine/closing.cpp", "if (times < 64) return", "if (times >= 0) return")]),
     ("a thread waits for one that waits for it, each with a multiplexer of its own",
      "two_threads_destroy_what_the_other_one_runs_on_its_own", [
-        ("driver/engine/closing.cpp", "    registry::serve_others();\n", "")]),
+        ("driver/registry.cpp", "  serve_others();\n  sys::give_way", "  sys::give_way")]),
     ("a thread that closes does not learn of one that waits for it", "a_thread_that_destroys_answers_one_that_closes", [
-        ("driver/engine/closing.cpp", "    sys::tell_closing_threads(); // its thread may be one", "    //")]),
+        ("driver/engine/closing.cpp", "  sys::tell_closing_threads(); // its thread may be one", "  //")]),
     ("a thread that waits for another one never sleeps", "what_receives_is_dropped_while_it_reads_ahead", [
-        ("driver/engine/closing.cpp",
-         "sys::give_way(times >= 64 ? sys::yields_before_sleep : times);",
-         "sys::sched_yield();")]),
+        ("driver/engine/closing.cpp", "return sys::give_way(times);", "return (void)sys::sched_yield();"),
+        ("driver/registry.cpp", "sys::give_way(sys::yields_before_sleep);", "sys::sched_yield();")]),
     ("what was posted and runs is not pending", "run_says_0_only_when_what_was_posted_has_run", [
         ("driver/shared/slot.cpp",
          "if (!all.stays_ || !is_pools.load(std::memory_order_relaxed)) own_engine()->count_work();",

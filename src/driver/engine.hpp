@@ -241,7 +241,7 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   void expire_first_ones(bound const& b) noexcept;
   void take_messages(bool is_plain = false) noexcept;
   void wait_for_others() noexcept;
-  void wait_for_its_thread(io_operation const& op, unsigned times, registry::waiting& here) noexcept;
+  void wait_for_its_thread(io_operation const& op, unsigned times) noexcept;
   void pass_wake_on() noexcept;
   void end_what_stays() noexcept;
   bool ask_for_all_back(bool again) noexcept;

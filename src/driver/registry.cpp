@@ -22,6 +22,7 @@
 #include "driver/shared/unclaimed.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
+#include "sys/give_way.hpp"
 
 #include <limits>
 #include <mutex>
@@ -43,6 +44,12 @@ struct registry::closing {
   std::uint64_t moves = 0;  ///< operations that had moved between engines when these were asked
   int busy = 0;             ///< engines that are answering
   closing* next = nullptr;
+};
+
+/// A thread that waits for what the thread of an engine does.
+struct registry::waiting {
+  engine const* for_; ///< may be gone by then
+  waiting* next;
 };
 
 constinit registry::closing* registry::closings = nullptr;
@@ -168,18 +175,27 @@ void closing_member::called(work& w, bool run) noexcept {
 }
 
 // A thread may run more multiplexers than its own. No other thread ends them during this.
-void registry::answer_for_this_thread() noexcept {
-  for (;;) {
+void registry::serve_others() noexcept {
+  for (std::uint64_t number = std::numeric_limits<std::uint64_t>::max();;) {
     closing_member* m = nullptr;
+    bool is_wanted = false;
     {
       std::lock_guard const lock(mutex);
-      m = first;
-      while (m != nullptr && (m->self_.run_by() != io_multiplexer::runner::this_thread ||
-                              m->self_.inherited_by_fork() || next_for(*m) == nullptr))
-        m = m->next_;
+      forget_the_parents();
+      for (m = first; m != nullptr; m = m->next_) {
+        if (m->number_ >= number) continue;
+        if (m->self_.run_by() != io_multiplexer::runner::this_thread || m->self_.inherited_by_fork())
+          continue;
+        waiting const* w = waits;
+        while (w != nullptr && w->for_ != &m->self_) w = w->next;
+        is_wanted = w != nullptr;
+        if (is_wanted || next_for(*m) != nullptr) break;
+      }
+      if (m == nullptr) return;
+      number = m->number_;
     }
-    if (m == nullptr) return;
     answer(*m);
+    if (is_wanted) m->self_.go_on();
   }
 }
 
@@ -211,47 +227,21 @@ void registry::forget_in_all(int fd) noexcept {
 // ---- operations that another thread's engine has ----------------------------------------------------------
 //
 // What is asked of such an engine is a message (mailbox.hpp), which its thread takes in its next turn. There
-// is none while that thread waits for another one itself. So those that have waited for some time are listed.
+// is none while that thread waits for another one itself. So those that wait are listed.
 
-void registry::waiting::enlist() noexcept {
-  std::lock_guard const lock(mutex);
-  forget_the_parents();
-  next_ = std::exchange(waits, this);
-  is_listed_ = true;
-}
-
-registry::waiting::~waiting() {
-  if (!is_listed_) return;
-  std::lock_guard const lock(mutex);
-  forget_the_parents();
-  waiting** link = &waits;
-  while (*link != nullptr && *link != this) link = &(*link)->next_;
-  if (*link != nullptr) *link = next_; // else a child of fork, which has forgotten its parent's
-}
-
-// Under the lock.
-bool registry::is_waited_for(engine const& e) noexcept {
-  waiting const* w = waits;
-  while (w != nullptr && &w->for_ != &e) w = w->next_;
-  return w != nullptr;
-}
-
-void registry::serve_others() noexcept {
-  answer_for_this_thread();
-  for (std::uint64_t number = std::numeric_limits<std::uint64_t>::max();;) {
-    closing_member* m = nullptr;
-    {
-      std::lock_guard const lock(mutex);
-      forget_the_parents();
-      m = older_than(number);
-      while (m != nullptr &&
-             (m->self_.run_by() != io_multiplexer::runner::this_thread || !is_waited_for(m->self_)))
-        m = m->next_;
-      if (m == nullptr) return;
-      number = m->number_;
-    }
-    m->self_.go_on();
+void registry::wait_for(engine const& e) noexcept {
+  waiting here{&e, nullptr};
+  {
+    std::lock_guard const lock(mutex);
+    forget_the_parents();
+    here.next = std::exchange(waits, &here);
   }
+  serve_others();
+  sys::give_way(sys::yields_before_sleep);
+  std::lock_guard const lock(mutex);
+  waiting** link = &waits;
+  while (*link != nullptr && *link != &here) link = &(*link)->next;
+  if (*link != nullptr) *link = here.next; // else a child of fork, which has forgotten its parent's
 }
 
 void registry::forget_everywhere(int fd, io_multiplexer* own) noexcept {

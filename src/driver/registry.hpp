@@ -52,24 +52,11 @@ class registry {
   /// more and no engine is busy with it. Until then it does for the calling thread's engines what other
   /// threads ask of them.
   static void forget_in_all(int fd) noexcept;
-  /// A wait for what the thread of `e` does with an operation, from enlist() on, while this lives.
-  class waiting {
-   public:
-    explicit waiting(engine const& e) noexcept : for_(e) {}
-    waiting(waiting const&) = delete;
-    waiting& operator=(waiting const&) = delete;
-    ~waiting();
-    void enlist() noexcept;
-
-   private:
-    friend class registry;
-    engine const& for_; // may be gone once the operation has finished
-    waiting* next_ = nullptr;
-    bool is_listed_ = false;
-  };
   /// Of a thread that waits for another one, which may wait for this one: does for the calling thread's
   /// engines what other threads ask of them, and goes on with those that a thread waits for.
   static void serve_others() noexcept;
+  /// Waits for what the thread of `e` does, for a moment, and serves others.
+  static void wait_for(engine const& e) noexcept;
   /// The engine that `m` is, or null: one of several threads, or one that is not of this library.
   [[nodiscard]] static engine* find(io_multiplexer const& m) noexcept;
   /// Has every engine described, on its own thread.
@@ -83,6 +70,7 @@ class registry {
  private:
   friend class closing_member;
   struct closing;
+  struct waiting;
   static closing* closings;
   static waiting* waits;
 
@@ -95,9 +83,7 @@ class registry {
   static void unlist(closing& c) noexcept;
   static closing* next_for(closing_member const& m) noexcept;
   static bool is_over(closing const& c) noexcept;
-  static bool is_waited_for(engine const& e) noexcept;
   static void answer(closing_member& m) noexcept;
-  static void answer_for_this_thread() noexcept;
 };
 
 } // namespace unio::driver

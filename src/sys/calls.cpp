@@ -8,7 +8,6 @@
 #include "sys/sigpipe.hpp"
 
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
@@ -205,11 +204,7 @@ constexpr table own = {
           };
           return file_size_is_limited_now() ? without_signals(copy) : copy();
         },
-    .ioctl =
-        [](int fd, unsigned long request, void* argument) noexcept {
-          auto const ask = [&]() noexcept { return call(SYS_ioctl, fd, request, argument); };
-          return request == FICLONERANGE && file_size_is_limited_now() ? without_signals(ask) : ask();
-        },
+    .ioctl = direct<SYS_ioctl>,
     .syncfs = direct<SYS_syncfs>,
     .tee = direct<SYS_tee>,
     .madvise = direct<SYS_madvise>,

@@ -2,6 +2,7 @@
 
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/sigpipe.hpp"
 
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -98,7 +99,9 @@ class copier {
     range.src_offset = static_cast<std::uint64_t>(c_.from_at);
     range.src_length = whole ? 0 : static_cast<std::uint64_t>(end_ - c_.from_at);
     range.dest_offset = static_cast<std::uint64_t>(c_.to_at);
-    auto const e = sys::uninterrupted([&] { return sys::ioctl(c_.to, FICLONERANGE, &range); });
+    auto const ask = [&] { return sys::ioctl(c_.to, FICLONERANGE, &range); };
+    auto const e =
+        sys::uninterrupted([&] { return file_size_is_limited_now() ? without_signals(ask) : ask(); });
     if (e < 0) {
       if (!leads_down(e)) return static_cast<int>(e);
       if (c_.hints != nullptr && (e == -EOPNOTSUPP || e == -ENOTTY || e == -EXDEV || e == -ENOSYS))

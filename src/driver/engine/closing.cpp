@@ -65,14 +65,11 @@ template <class Failed> void engine::take_to_end(io_operation& op, Failed failed
 // same way, or for this one's answer about a descriptor that it closes. So after a while this one sleeps,
 // takes the operation if it can, and otherwise goes on with what it runs itself. It does not take others: two
 // threads could take them from each other for ever.
-void engine::wait_for_its_thread(io_operation const& op, unsigned times, registry::waiting& here) noexcept {
-  if (times == 64) here.enlist();
-  if (times >= 64) {
-    sys::tell_closing_threads(); // its thread may be one, and has to look again and again
-    if (shared_ != nullptr) shared_->go_on_without(*this, op);
-    registry::serve_others();
-  }
-  sys::give_way(times >= 64 ? sys::yields_before_sleep : times);
+void engine::wait_for_its_thread(io_operation const& op, unsigned times) noexcept {
+  if (times < 64) return sys::give_way(times);
+  sys::tell_closing_threads(); // its thread may be one, and has to look again and again
+  if (shared_ != nullptr) shared_->go_on_without(*this, op);
+  registry::wait_for(*this);
 }
 
 void engine::go_on_without(engine& other, io_operation const& op) noexcept {
@@ -91,10 +88,9 @@ void engine::pass_wake_on() noexcept { shared_ != nullptr ? shared_->give_wake()
 void engine::finish(io_operation& op) noexcept {
   // Not this thread's: it is its own thread that takes it to its end.
   if (!on_own_thread()) {
-    registry::waiting here(*this);
     for (unsigned times = 0; !op.finished() && !inherited_by_fork(); ++times) {
       if (is_elsewhere(op)) return op.multiplexer()->finish(op);
-      wait_for_its_thread(op, times, here);
+      wait_for_its_thread(op, times);
     }
     return;
   }
@@ -126,13 +122,10 @@ void engine::abandon(io_operation& op) noexcept {
   if (inherited_by_fork()) return;
   inside const here(*this);
   cancel(op);
-  {
-    registry::waiting there(*this);
-    for (unsigned times = 0; !op.finished(); ++times) {
-      if (is_elsewhere(op)) return op.multiplexer()->abandon(op); // another thread has given it away
-      if (on_own_thread()) break;
-      wait_for_its_thread(op, times, there);
-    }
+  for (unsigned times = 0; !op.finished(); ++times) {
+    if (is_elsewhere(op)) return op.multiplexer()->abandon(op); // another thread has given it away
+    if (on_own_thread()) break;
+    wait_for_its_thread(op, times);
   }
   if (op.finished()) return;
   if (is_notifying(op) && op.links.is.undelivered == 0) after_value(op); // not once its receiver has returned
