@@ -194,8 +194,6 @@ THREADS = [
     ("a thread waits for one that waits for it, each with a multiplexer of its own",
      "two_threads_destroy_what_the_other_one_runs_on_its_own", [
         ("driver/registry.cpp", "  serve_others();\n  sys::give_way", "  sys::give_way")]),
-    ("a thread that closes does not learn of one that waits for it", "a_thread_that_destroys_answers_one_that_closes", [
-        ("driver/engine/closing.cpp", "  sys::tell_closing_threads(); // its thread may be one", "  //")]),
     ("a thread that waits for another one never sleeps", "what_receives_is_dropped_while_it_reads_ahead", [
         ("driver/engine/closing.cpp", "return sys::give_way(times);", "return (void)sys::sched_yield();"),
         ("driver/registry.cpp", "sys::give_way(sys::yields_before_sleep);", "sys::sched_yield();")]),

@@ -236,6 +236,7 @@ void registry::wait_for(engine const& e) noexcept {
     forget_the_parents();
     here.next = std::exchange(waits, &here);
   }
+  sys::tell_closing_threads(); // the other one may be closing, and has to look while this one is listed
   serve_others();
   sys::give_way(sys::yields_before_sleep);
   std::lock_guard const lock(mutex);

@@ -67,7 +67,6 @@ template <class Failed> void engine::take_to_end(io_operation& op, Failed failed
 // threads could take them from each other for ever.
 void engine::wait_for_its_thread(io_operation const& op, unsigned times) noexcept {
   if (times < 64) return sys::give_way(times);
-  sys::tell_closing_threads(); // its thread may be one, and has to look again and again
   if (shared_ != nullptr) shared_->go_on_without(*this, op);
   registry::wait_for(*this);
 }
