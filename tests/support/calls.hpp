@@ -21,7 +21,19 @@ using unio::sys::table;
   unio::sys::answer_with(t);
 }
 
-/// While it lives, the table is this copy of the kernel's, of which the test may change entries.
+/// A copy that stays until the process ends: a thread that rings a doorbell late still looks at it.
+inline table& kept_table(table const& t) {
+  struct kept {
+    table one;
+    kept* next;
+  };
+  static std::atomic<kept*> all{nullptr};
+  auto* const made = new kept{t, all.load()};
+  while (!all.compare_exchange_weak(made->next, made)) continue;
+  return made->one;
+}
+
+/// While it lives, the table is a copy of the kernel's, of which the test may change entries.
 class replaced_calls {
  public:
   replaced_calls() { put_table(&table_); }
@@ -33,7 +45,7 @@ class replaced_calls {
 
  private:
   unio::sys::table const* before_ = unio::sys::answering();
-  unio::sys::table table_ = *before_;
+  unio::sys::table& table_ = kept_table(*before_);
 };
 
 /// While it lives, a read or a write of a file that may not wait (RWF_NOWAIT) does half of what it was asked

@@ -96,7 +96,7 @@ class failing_calls {
     table_.*Member = counted<Member>(table_.*Member);
   }
 
-  unio::sys::table table_ = unio::sys::kernel;
+  unio::sys::table& table_ = kept_table(unio::sys::kernel);
 };
 
 } // namespace test
