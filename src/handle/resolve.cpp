@@ -15,7 +15,8 @@ namespace unio::inline v0_1::detail {
 namespace {
 
 // While anything in the system is renamed or mounted, the kernel cannot exclude that ".." has led out and
-// says EAGAIN (openat2(2), ERRORS). A name has a few parts, and each attempt takes a microsecond.
+// says EAGAIN (openat2(2), ERRORS). A name has a few parts, and each attempt takes a microsecond. The walk
+// says it where what has the name is a link whenever it is opened, and none whenever it is looked at.
 constexpr int most_attempts = 128;
 constexpr int most_links = 40; // the kernel's: path_resolution(7)
 
@@ -115,34 +116,26 @@ class walk {
     int const fd = sys_open(part_, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
     if (fd >= 0) return check_and_push(fd);
     if (fd != -ENOTDIR && fd != -ELOOP) return fd;
-    // What it is, and its target, are asked of one descriptor: others may put something else there.
-    unsigned type = 0;
-    int const there = look(type);
+    int const there = sys_open(part_, O_PATH | O_NOFOLLOW, 0);
     if (there < 0) return there;
-    if (S_ISDIR(type)) return check_and_push(there);
-    int const r = S_ISLNK(type) ? follow(there, "") : -ENOTDIR;
+    int const type = type_of(there);
+    if (type == S_IFDIR) return check_and_push(there);
+    int const r = type == S_IFLNK ? follow(there) : type < 0 ? type : -ENOTDIR;
     sys::close(there);
     return r;
   }
 
-  // Opens what has the name, and says what it is.
-  int look(unsigned& type) const noexcept {
-    int const fd = sys_open(part_, O_PATH | O_NOFOLLOW, 0);
-    if (fd < 0) return fd;
+  static int type_of(int fd) noexcept {
     struct statx s;
-    auto const r = static_cast<int>(sys::statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &s));
-    if (r < 0) {
-      sys::close(fd);
-      return r;
-    }
-    type = s.stx_mode;
-    return fd;
+    auto const r = static_cast<int>(sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &s));
+    return r < 0 ? r : s.stx_mode & S_IFMT;
   }
 
-  // A link leads to its text, in front of what is left. EINVAL: not a link.
-  int follow(int directory, char const* name) noexcept {
+  // A link, open by itself (its name may be something else by now), leads to its text, in front of what is
+  // left.
+  int follow(int link) noexcept {
     path_buffer target;
-    std::int64_t const n = sys::readlinkat(directory, name, target.text, sizeof(target.text));
+    std::int64_t const n = sys::readlinkat(link, "", target.text, sizeof(target.text));
     if (n < 0) return static_cast<int>(n);
     if ((resolve_ & RESOLVE_NO_SYMLINKS) != 0 || ++links_ > most_links) return -ELOOP;
     std::size_t const left = std::strlen(at_);
@@ -155,31 +148,32 @@ class walk {
 
   int open_last(int flags, unsigned permissions) noexcept {
     bool const excludes = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0; // never follows
-    if ((flags & O_NOFOLLOW) != 0 || excludes)
-      return checked(sys_open(part_, flags | O_NOFOLLOW, permissions));
-    int const r = follow(here(), part_);
-    if (r == 0) return again;
-    if (r != -EINVAL && r != -ENOENT) return r; // not a link, or not there
     int const fd = sys_open(part_, flags | O_NOFOLLOW, permissions);
-    if (!has_become_a_link(fd, flags)) return checked(fd);
-    if (fd >= 0) sys::close(fd);
-    if (++links_ > most_links) return -ELOOP;
-    at_ -= std::strlen(part_);
-    return again;
+    if ((flags & O_NOFOLLOW) != 0 || excludes) return checked(fd);
+    if (fd >= 0 && (flags & O_PATH) == 0) return checked(fd);
+    if (fd < 0 && fd != -ELOOP && (fd != -ENOTDIR || (flags & O_DIRECTORY) == 0)) return fd;
+    // It may be a link: with O_PATH that itself was opened.
+    int const there = fd >= 0 ? fd : sys_open(part_, O_PATH | O_NOFOLLOW, 0);
+    if (there < 0) return there == -ENOENT ? look_again() : there;
+    int const type = type_of(there);
+    if (fd >= 0 && type >= 0 && type != S_IFLNK) return checked(fd);
+    int r = type;
+    if (type == S_IFLNK) {
+      r = follow(there);
+      if (r == 0) r = again;
+    } else if (type >= 0) { // no link any more: ELOOP, or ENOTDIR of a directory, came of what was there
+      r = fd == -ELOOP || type == S_IFDIR ? look_again() : fd;
+    }
+    sys::close(there);
+    return r;
   }
 
-  // Whether `fd`, which may be an error, came of a link that was put there after it was looked for.
-  bool has_become_a_link(int fd, int flags) const noexcept {
-    if (fd == -ELOOP) return true;
-    if (fd == -ENOTDIR && (flags & O_DIRECTORY) != 0) { // a link, or what it says
-      unsigned type = 0;
-      int const there = look(type);
-      if (there >= 0) sys::close(there);
-      return there >= 0 && (S_ISLNK(type) || S_ISDIR(type));
-    }
-    struct statx s; // with O_PATH a link itself is opened
-    return fd >= 0 && (flags & O_PATH) != 0 &&
-           sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &s) >= 0 && S_ISLNK(s.stx_mode);
+  // Others put something else there between two calls.
+  int look_again() noexcept {
+    if (++changes_ == most_attempts) return -EAGAIN;
+    sys::sched_yield();
+    at_ -= std::strlen(part_);
+    return again;
   }
 
   int checked(int fd) const noexcept {
@@ -213,6 +207,7 @@ class walk {
   std::uint64_t resolve_;
   int depth_ = 0;
   int links_ = 0;
+  int changes_ = 0;
   int stack_[kept] = {};
   char const* at_ = nullptr;
   path_buffer rest_;

@@ -181,6 +181,26 @@ TEST(resolve, asks_again_while_something_is_renamed) {
   EXPECT_EQ(calls.count<&table::openat2>(), 21);
 }
 
+// Where there is no openat2(2): what has the name is a link whenever it is opened, and a file when it is looked
+// at. It is no chain of links.
+TEST(resolve, opens_again_what_was_a_link_for_a_moment) {
+  test::temporary_directory const directory;
+  directory.write("a", "");
+  static int links;
+  links = 100;
+  test::replaced_calls calls;
+  calls->openat2 = [](int, char const*, open_how const*, std::size_t) noexcept -> std::int64_t {
+    return -ENOSYS;
+  };
+  calls->openat = [](int in, char const* name, int flags, unsigned permissions) noexcept -> std::int64_t {
+    if ((flags & O_PATH) == 0 && links-- > 0) return -ELOOP;
+    return unio::sys::kernel.openat(in, name, flags, permissions);
+  };
+  auto const f = file_handle::file(directory.handle(), "a", mode::read, creation::open_existing, caching::all,
+                                   flag::beneath);
+  EXPECT_TRUE(f) << f.error().message();
+}
+
 // Each call of the walk fails once.
 TEST(resolve, that_fails_under_way_says_why_and_leaks_nothing) {
   test::temporary_directory const directory;
