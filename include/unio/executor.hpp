@@ -103,6 +103,7 @@ class executor_ref {
     void (*spawn)(void const*, work&) noexcept;
     void (*fork)(void const*, work&) noexcept;
     bool has_turns = true; ///< post() queues; false: it runs the work at once
+    bool is_strand = false;
   };
 
   executor_ref() = default;
@@ -125,6 +126,7 @@ class executor_ref {
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return operations_->multiplexer(executor_); }
   /// Whether other work runs before what is posted. False for inline_executor.
   [[nodiscard]] bool has_turns() const noexcept { return operations_->has_turns; }
+  [[nodiscard]] bool is_strand() const noexcept { return operations_->is_strand; }
   bool operator==(executor_ref const& other) const noexcept;
 
  private:

@@ -19,7 +19,8 @@ namespace unio::inline v0_1 {
 ///   post(w)       one atomic exchange; if the strand was idle, a post to the inner executor as well
 ///
 /// Thread safety  distinct and shared: safe. withdraw() inside it, or while no thread posts to it
-/// Fairness       after 64 in a row the strand yields to the inner executor
+/// Fairness       after 64 in a row the strand yields to the inner executor. A coroutine that comes back from a
+///                run_on() here is posted to its own executor: it does not keep the strand
 /// Lifetime       copies share one state, which lives until the last copy is gone and its queue is empty. The
 ///                inner executor is copied; what it refers to must outlive the strand. If the inner executor
 ///                ends first, so do the coroutines that are queued
@@ -31,7 +32,10 @@ template <is_executor Executor> class strand {
   /// A new one. (`strand(s)` of a strand is a copy; one inside another is a `strand<strand<…>>`.)
   ///
   /// Throws  std::bad_alloc
-  explicit strand(Executor inner) : state_(new block(std::move(inner))) {}
+  // Not for a strand: whether that is an executor_ref, say, is not to depend on whether it can be copied.
+  template <class E>
+    requires(!std::same_as<std::remove_cvref_t<E>, strand>) && std::convertible_to<E, Executor>
+  explicit strand(E&& inner) : state_(new block(std::forward<E>(inner))) {}
   strand(strand const& other) noexcept : state_(other.state_) { state_->share(); }
   strand& operator=(strand const& other) noexcept {
     other.state_->share();
@@ -53,5 +57,7 @@ template <is_executor Executor> class strand {
   using block = detail::strand_block<Executor>;
   block* state_;
 };
+
+template <is_executor Executor> strand(Executor) -> strand<Executor>;
 
 } // namespace unio

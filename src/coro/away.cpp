@@ -1,4 +1,5 @@
 #include "core/thread_token.hpp"
+#include "coro/strands.hpp"
 #include "driver/engine.hpp"
 #include "driver/registry.hpp"
 #include "sys/give_way.hpp"
@@ -86,7 +87,7 @@ std::coroutine_handle<> away::arrive() noexcept {
     case away_state<>::next::nothing:
       break;
     case away_state<>::next::resume:
-      return executor.dispatch(hop_);
+      return dispatch_outside_of_strands(executor, hop_);
     case away_state<>::next::wake:
       ended_.wake(); // this object may be destroyed by now
   }

@@ -19,6 +19,7 @@
 // null acquires (and which then posts). The poster's writes happen before its work by the release of the
 // link, or of the post.
 
+#include "coro/strands.hpp"
 #include "sys/give_way.hpp"
 
 #include <unio/detail/promise.hpp>
@@ -49,6 +50,7 @@ class strand_state::turn {
       if (&t->strand_ == &s) return true;
     return false;
   }
+  static bool is_any_running() noexcept { return innermost != nullptr; }
 
  private:
   static constinit thread_local turn* innermost;
@@ -61,6 +63,13 @@ strand_state::strand_state(void (*destroy)(strand_state&) noexcept) noexcept
     : work(&drain), placeholder_(&nothing), destroy_(destroy) {}
 
 bool strand_state::runs_here() const noexcept { return turn::is_running(*this); }
+bool strand_state::any_runs_here() noexcept { return turn::is_any_running(); }
+
+std::coroutine_handle<> dispatch_outside_of_strands(executor_ref e, resumption& r) noexcept {
+  if (e.is_strand() || !e.has_turns() || !strand_state::any_runs_here()) return e.dispatch(r);
+  e.post(r);
+  return std::noop_coroutine();
+}
 
 void strand_state::push(work& w) noexcept {
   link(w).store(nullptr, std::memory_order_relaxed); // published by the exchange

@@ -1,4 +1,5 @@
 #include "core/resuming.hpp"
+#include "coro/strands.hpp"
 #include "sys/give_way.hpp"
 
 #include <unio/error.hpp>
@@ -50,7 +51,7 @@ struct dispatched {
   static bool await_ready() noexcept { return false; }
   [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<>) const noexcept {
     left.store(true, std::memory_order_release); // pairs with the destructor of the awaiter
-    return executor.dispatch(r);
+    return dispatch_outside_of_strands(executor, r);
   }
   static void await_resume() noexcept {}
 };

@@ -47,6 +47,36 @@ struct adding : unio::work {
 
 // ---- happy ------------------------------------------------------------------------------------------------
 
+// An executor_ref is made of any executor, a strand of one as well.
+TASK_TEST(strand, runs_on_the_executor_of_a_coroutine) {
+  strand s((co_await this_coro::environment).executor);
+  static_assert(std::same_as<decltype(s), strand<unio::executor_ref>>);
+  auto const runs = [](strand<unio::executor_ref> const& on) -> task<bool> {
+    co_return on.running_in_this_thread();
+  };
+  EXPECT_TRUE(co_await run_on(s, runs(s)));
+  strand const copy{s};
+  EXPECT_EQ(copy, s);
+}
+
+// What it does then would keep the strand from all others.
+TASK_TEST(strand, is_left_by_a_coroutine_that_comes_back_from_it) {
+  strand s((co_await this_coro::environment).executor);
+  auto const sleeps = []() -> task<> { (void)co_await co_sleep(1ms); };
+  auto const nothing = []() -> task<> { co_return; };
+  co_await run_on(s, nothing());
+  EXPECT_FALSE(s.running_in_this_thread());
+  co_await run_on(s, sleeps());
+  EXPECT_FALSE(s.running_in_this_thread());
+  auto const comes_back = [&](bool& stays) -> task<> {
+    co_await run_on((co_await this_coro::environment).executor, nothing());
+    stays = s.running_in_this_thread();
+  };
+  bool stays = false;
+  co_await run_on(s, comes_back(stays));
+  EXPECT_TRUE(stays);
+}
+
 TEST(strand, copies_are_equal_and_two_strands_are_not) {
   auto const m = make_multiplexer();
   strand const a{m->executor()};

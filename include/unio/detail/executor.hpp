@@ -4,7 +4,11 @@
 
 #include <unio/executor.hpp>
 
-namespace unio::inline v0_1::detail {
+namespace unio::inline v0_1 {
+
+template <is_executor Executor> class strand;
+
+namespace detail {
 
 template <class E> void spawn(E const& executor, work& w) noexcept {
   if constexpr (requires { executor.spawn(w); }) {
@@ -21,6 +25,9 @@ template <class E> void fork(E const& executor, work& w) noexcept {
     executor.post(w);
   }
 }
+
+template <class E> inline constexpr bool is_strand = false;
+template <class E> inline constexpr bool is_strand<strand<E>> = true;
 
 /// The functions of a type-erased executor.
 template <class E> struct erased_executor {
@@ -49,10 +56,12 @@ template <class E> struct erased_executor {
     }
   }
   static constexpr executor_ref::operations operations{
-      &dispatch, &post, &withdraw, &equal, &multiplexer, &spawn, &fork, !std::same_as<E, inline_executor>};
+      &dispatch,   &post, &withdraw, &equal, &multiplexer, &spawn, &fork, !std::same_as<E, inline_executor>,
+      is_strand<E>};
 };
 
-} // namespace unio::detail
+} // namespace detail
+} // namespace unio
 
 inline bool unio::executor_ref::operator==(executor_ref const& other) const noexcept {
   return operations_ == other.operations_ &&

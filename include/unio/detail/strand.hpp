@@ -26,6 +26,8 @@ class strand_state : private work {
   UNIO_API bool remove(work& w) noexcept;
   /// Whether the calling thread is running it.
   [[nodiscard]] UNIO_API bool runs_here() const noexcept;
+  /// Whether it is running one.
+  [[nodiscard]] static bool any_runs_here() noexcept;
   [[nodiscard]] executor_ref runs_on() const noexcept { return inner_; }
   void share() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
