@@ -34,11 +34,12 @@ target_compile_options(unio_objects PRIVATE
 # Most programs have these sources (docs/decisions.md, "What a program weighs"). What runs once, after a
 # failure, or beside a system call that blocks is made small; nothing asks for the types of the backends.
 if(NOT UNIO_SANITIZE)
-  set(unio_rare_sources core/error core/escaped core/failure driver/choose driver/engine/closing
-    driver/engine/fallback driver/engine/handover driver/engine/holding driver/engine/outer
-    driver/epoll/direct_reads driver/pending driver/recording driver/registry driver/remains
-    driver/uring/choosing driver/uring/news driver/uring/ring driver/workers handle/endpoint_text
-    handle/mapped_file handle/opened handle/socket_options sys/direct_reads sys/sigpipe)
+  set(unio_rare_sources core/error core/escaped core/failure driver/choose driver/engine/abandon
+    driver/engine/closing driver/engine/fallback driver/engine/handover driver/engine/holding
+    driver/engine/outer driver/epoll/direct_reads driver/pending driver/recording driver/registry
+    driver/remains driver/uring/choosing driver/uring/news driver/uring/ring driver/workers
+    handle/endpoint_text handle/mapped_file handle/opened handle/socket_options sys/direct_reads
+    sys/sigpipe)
   set(unio_untyped_sources driver/epoll/epoll)
   if(UNIO_URING)
     list(APPEND unio_untyped_sources driver/uring/uring)

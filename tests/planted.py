@@ -257,7 +257,7 @@ THREADS = [
         ("driver/engine/handover.cpp", "if (mail_.take_wake()) shared_->give_wake();", "")]),
     ("a wake is for a blocking call", "a_wake_is_for_a_run_and_not_for_a_blocking_call", [
         ("driver/shared/waking.cpp", "s.takes_wakes() && take_wake()", "take_wake()"),
-        ("driver/engine/closing.cpp",
+        ("driver/engine/rooms.hpp",
          "if (shared_ != nullptr && std::exchange(woken, false)) shared_->give_wake();",
          "")]),
     ("a wake is for the run of a task", "a_wake_is_for_a_run_and_not_for_that_of_a_task", [
@@ -265,7 +265,7 @@ THREADS = [
     ("a thread that has slept for long seems to be away since", "goes_on_soon_though_its_thread_has_slept_for_long", [
         ("driver/engine/several.cpp", "if (has_woken) count_trip();", "")]),
     ("what another thread ends is waited for here", "what_is_destroyed_is_waited_for_though_another_ends_it", [
-        ("driver/engine/closing.cpp", "return op.finished() || is_elsewhere(op);", "return op.finished();")]),
+        ("driver/engine/abandon.cpp", "op.finished() || is_elsewhere(op) || ", "op.finished() || ")]),
     ("a pool's threads do not learn of the last end elsewhere",
      "a_pool_is_joined_when_the_last_ends_on_a_thread_that_is_not_its_own", [
         ("driver/shared/crew.cpp",

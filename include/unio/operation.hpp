@@ -206,8 +206,10 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   [[nodiscard]] bool is_awaited() const noexcept { return awaited_; }
   void set_awaited(bool on) noexcept { awaited_ = on; }
 
-  /// Cancels an operation that is in flight, drives its multiplexer until it has finished, calls no receiver,
-  /// and gives back what it had obtained. Called by the destructors of what holds an operation.
+  /// Cancels an operation that is in flight, waits until the kernel has given it back, and closes what it had
+  /// obtained. Calls no receiver; of files and names, and of pages that are being sent, those of others: a
+  /// worker, a device or a peer decides how long these take. Called by the destructors of what holds an
+  /// operation.
   void abandon() noexcept {
     if (is_in_flight(load())) [[unlikely]]
       abandon_in_flight();

@@ -275,7 +275,11 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   int run_posted_anew(bound const& b) noexcept;
   void take_posted() noexcept;
   void drop_posted() noexcept;
-  [[nodiscard]] bool has_in_flight(int fd) noexcept;
+  template <class IsWanted> io_operation* find_in_flight(int fd, IsWanted is_wanted) noexcept;
+  [[nodiscard]] io_operation* result_of(io_operation& op) noexcept;
+  [[gnu::cold]] void take_in() noexcept;
+  /// Of a call that waits for one thing, which takes no wake(). Returns whether it was of one before.
+  bool be_in_call(bool on) noexcept;
   template <class Reached, class Failed> int reach(Reached reached, Failed failed) noexcept;
   template <class Reached> void reach(Reached reached) noexcept;
   template <class Failed> void take_to_end(io_operation& op, Failed failed) noexcept;

@@ -30,6 +30,7 @@ class turn {
 
   /// Results wait for their receivers to be notified.
   [[nodiscard]] bool has_results() const noexcept { return any_of(ready_.first(), due_.first()) != 0; }
+  [[nodiscard]] int results() const noexcept { return waiting() + due_.size(); }
   /// One has completed inline, and a loop further up delivers it next.
   [[nodiscard]] bool has_inline() const noexcept { return next_inline_ != nullptr; }
   [[nodiscard]] std::uintptr_t any_inline() const noexcept { return any_of(next_inline_); }
@@ -142,7 +143,7 @@ class turn {
   /// Counts the turns that may not serve all: who begins.
   [[nodiscard]] unsigned rotate() noexcept { return rotation_++; }
   /// All is fetched that the kernel has.
-  void fetched() noexcept { set_alone(waiting() + due_.size() <= 1); }
+  void fetched() noexcept { set_alone(results() <= 1); }
   /// Posted work begins: what a coroutine that it resumes may complete inline.
   void begin_work(bool is_alone) noexcept { quiet_ = is_alone ? budget_ : inline_beside_others; }
 

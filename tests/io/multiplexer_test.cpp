@@ -3,9 +3,11 @@
 //
 // What operations do is in op/operations_test.cpp. Tests of `on` run on each driver that this system offers.
 
+#include "support/calls.hpp"
 #include "support/coroutine.hpp"
 #include "support/drivers.hpp"
 #include "support/receivers.hpp"
+#include "support/temporary_directory.hpp"
 #include "support/test.hpp"
 #include "support/work.hpp"
 #include "sys/sanitizer.hpp"
@@ -1043,6 +1045,103 @@ TEST_P(on, destroying_what_is_in_flight_waits_for_it_tells_nobody_and_is_counted
   EXPECT_EQ(told.values + told.ends, 0);
   char c = 0;
   EXPECT_EQ(::read(p.reader.native_handle(), &c, 1), 1) << "the byte is still there";
+}
+
+// It might destroy the same.
+TEST_P(on, nothing_else_runs_while_one_in_flight_is_destroyed) {
+  auto destroyed = make_pipe(), other = make_pipe();
+  char memory[2][1];
+  int ran = 0;
+  auto const runs = [&] { ++ran; };
+  auto second = unio::connect(unio::async_read(other.reader, unio::mutable_buffer(memory[1])), calls{runs});
+  auto t = timer(1ms);
+  auto third = unio::connect(unio::async_wait(t), calls{runs});
+  for (bool const is_closed : {false, true}) {
+    std::optional first(unio::connect(unio::async_read(destroyed.reader, unio::mutable_buffer(memory[0])),
+                                      calls{[&] { is_closed ? void(++ran) : ADD_FAILURE(); }}));
+    for (unio::io_operation* const op :
+         {static_cast<unio::io_operation*>(&second), static_cast<unio::io_operation*>(&third)}) {
+      op->reset();
+      op->start();
+    }
+    first->start();
+    (void)m_->try_run(); // all are with the driver
+    put(other.writer);
+    std::this_thread::sleep_for(2ms);
+    ASSERT_TRUE(m_->post(runs));
+    std::thread([&] { ASSERT_TRUE(m_->post(runs)); }).join();
+    m_->wake();
+    ran = 0;
+    if (is_closed) {
+      ASSERT_TRUE(destroyed.reader.close());
+    } else {
+      first.reset();
+    }
+    EXPECT_EQ(ran, is_closed ? 1 : 0);
+    ran = 0;
+    auto const give_up = clock_type::now() + 10s;
+    while (ran < 4 && clock_type::now() < give_up) (void)m_->try_run();
+    EXPECT_EQ(ran, 4);
+  }
+  // A wake() is for the run() that follows.
+  auto last = make_pipe();
+  char more[1];
+  started waits{unio::async_read(last.reader, unio::mutable_buffer(more))};
+  {
+    started read{unio::async_read(other.reader, unio::mutable_buffer(memory[0]))};
+    (void)m_->try_run();
+    m_->wake();
+  }
+  EXPECT_LT(m_->run().value(), 0);
+}
+
+TEST_P(on, of_a_chain_that_is_destroyed_only_members_are_notified) {
+  auto p = make_pipe(), other = make_pipe();
+  char memory[3][1];
+  int ran = 0;
+  auto second =
+      unio::connect(unio::async_read(other.reader, unio::mutable_buffer(memory[2])), calls{[&] { ++ran; }});
+  second.start();
+  {
+    auto chain = unio::connect(unio::async_link(unio::async_read(p.reader, unio::mutable_buffer(memory[0])),
+                                                unio::async_read(p.reader, unio::mutable_buffer(memory[1]))),
+                               calls{[] { ADD_FAILURE(); }});
+    chain.start();
+    (void)m_->try_run();
+    put(p.writer);
+    (void)m_->try_run();
+    put(other.writer);
+  }
+  EXPECT_EQ(ran, 0);
+  EXPECT_EQ(m_->run().value(), 1);
+  EXPECT_EQ(ran, 1);
+}
+
+// What a worker has begun cannot be interrupted, and may wait for what a receiver does.
+TEST_P(on, others_run_while_what_a_worker_does_is_destroyed) {
+  if (GetParam() == "uring") GTEST_SKIP() << "the ring makes them";
+  test::temporary_directory const directory;
+  auto f = unio::file_handle::file(directory.handle(), "a", unio::handle::mode::write,
+                                   unio::handle::creation::if_needed)
+               .value();
+  f.set_multiplexer(m_.get());
+  static std::atomic<bool> has_begun, may_end;
+  has_begun = may_end = false;
+  test::replaced_calls calls;
+  calls->fsync = calls->fdatasync = [](int) noexcept -> std::int64_t {
+    has_begun = true;
+    for (int i = 0; i != 10'000 && !may_end; ++i) std::this_thread::sleep_for(1ms);
+    return may_end ? 0 : -EIO;
+  };
+  auto t = timer(1ms);
+  auto later = unio::connect(unio::async_wait(t), test::calls{[] { may_end = true; }});
+  {
+    auto barrier = unio::connect(unio::async_barrier(f), test::calls{[] { ADD_FAILURE(); }});
+    barrier.start();
+    while (!has_begun) std::this_thread::yield();
+    later.start();
+  }
+  EXPECT_TRUE(may_end);
 }
 
 TEST_P(on, a_coroutine_that_is_destroyed_cancels_what_it_awaits) {

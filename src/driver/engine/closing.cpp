@@ -1,4 +1,4 @@
-// Descriptors that are closed, operations that are destroyed, and the end.
+// Operations that a blocking call waits for, and the end.
 
 #include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"
@@ -26,29 +26,6 @@ void engine::wait_for_others() noexcept {
 backend::~backend() {
   if (owns_doorbell_ && doorbell_fd_ >= 0) sys::close(doorbell_fd_);
   if (successor_fd_ >= 0) sys::close(successor_fd_);
-}
-
-// Runs until an end is reached that has to be: until then the kernel may use the caller's memory or
-// descriptor, whatever is short. A wake() that comes in between is for another thread's run(), or for the
-// next. Returns how many values were delivered.
-template <class Reached, class Failed> int engine::reach(Reached reached, Failed failed) noexcept {
-  bool woken = false;
-  int values = 0;
-  while (!reached()) {
-    if (shared_ != nullptr && std::exchange(woken, false)) shared_->give_wake(); // it was for a run() before
-    values_ = 0;
-    result<int> const r = run_turns(-1, forever, &woken);
-    values += std::exchange(values_, 0);
-    if (r.has_value()) continue;
-    if (inherited_by_fork()) break; // the parent's operations; this process has only their memory
-    failed();
-    if (!reached()) sys::pause();
-  }
-  if (woken) pass_wake_on();
-  return values;
-}
-template <class Reached> void engine::reach(Reached reached) noexcept {
-  (void)reach(reached, [] {});
 }
 
 // What was delivered to others during this is credited to the next complete_io() or run(), whose caller
@@ -117,39 +94,11 @@ bool engine::is_elsewhere(io_operation const& op) const noexcept {
   return shared_ != nullptr && op.multiplexer() != this;
 }
 
-void engine::abandon(io_operation& op) noexcept {
-  if (inherited_by_fork()) return;
-  inside const here(*this);
-  cancel(op);
-  for (unsigned times = 0; !op.finished(); ++times) {
-    if (is_elsewhere(op)) return op.multiplexer()->abandon(op); // another thread has given it away
-    if (on_own_thread()) break;
-    wait_for_its_thread(op, times);
-  }
-  if (op.finished()) return;
-  if (is_notifying(op) && op.links.is.undelivered == 0) after_value(op); // not once its receiver has returned
-  {
-    ++statistics.abandoned;
-    // One that waits for nothing but to be delivered need not drive the others: no receiver is notified.
-    turn_.queue_next_inline();
-    if ((op.links.is.undelivered & io_operation::done) != 0 && turn_.has_result_of(op)) {
-      turn_.remove(op);
-      int const counted = delivered_;
-      deliver_with_care(op);
-      delivered_ = counted;
-      count_landed();
-    }
-  }
-  // Another thread may take its result while this one is in another receiver, and ends it then.
-  reach([&] { return op.finished() || is_elsewhere(op); });
-  if (!op.finished()) op.multiplexer()->abandon(op);
-}
-
 namespace {
 
 // What waits for other operations, and what has buffers with the kernel that it cannot take back.
 bool stays(io_operation const& op) noexcept {
-  return has_members(op) || op.faces().lends_buffers || (op.completed() && !op.is_multishot());
+  return has_members(op) || op.faces().lends_buffers || is_held(op);
 }
 
 } // namespace
@@ -169,80 +118,6 @@ void engine::end_what_stays() noexcept {
     });
     return !any;
   });
-}
-
-void engine::cancel_all_on(int fd) noexcept {
-  descriptor* const d = descriptors_.find(fd);
-  if (d == nullptr) return;
-  for (io_operation* op = d->in_flight; op != nullptr;) {
-    io_operation* const next = op->links.next_on_handle;
-    if (op->fd() == fd) cancel(*op);
-    op = next;
-  }
-  if (several_descriptors_ == 0) return;
-  descriptors_.for_each([&](descriptor& other) {
-    for (io_operation* op = other.in_flight; op != nullptr;) {
-      io_operation* const next = op->links.next_on_handle;
-      if (op->fd() != fd && uses(*op, fd)) cancel(*op);
-      op = next;
-    }
-  });
-}
-
-bool engine::has_in_flight(int fd) noexcept {
-  auto has_one = [fd](descriptor const& d) {
-    for (io_operation* op = d.in_flight; op != nullptr; op = op->links.next_on_handle)
-      if (uses(*op, fd)) return true;
-    return false;
-  };
-  descriptor const* const d = descriptors_.find(fd);
-  bool any = d != nullptr && has_one(*d);
-  if (!any && several_descriptors_ != 0)
-    descriptors_.for_each([&](descriptor& other) { any = any || has_one(other); });
-  return any;
-}
-
-void engine::forget_here(int fd) noexcept {
-  if (inherited_by_fork()) return;
-  descriptor* const d = descriptors_.find(fd);
-  // Also if all have ended, but not all receivers have been notified.
-  bool const notify = sys::in_flight(fd) != 0;
-  if (in_flight_ != 0 && has_in_flight(fd)) {
-    cancel_all_on(fd);
-    // A receiver may close the handle while it is notified of one of many values: the end cannot wait for it
-    // to return.
-    for (notification const* n = notifying_; n != nullptr; n = n->outer())
-      if (n->op() != nullptr && n->op()->links.is.undelivered == 0 && uses(*n->op(), fd))
-        after_value(*n->op());
-    reach([&] {
-      if (!has_in_flight(fd)) return true;
-      cancel_all_on(fd); // receivers may have started more
-      return false;
-    });
-  }
-  // Nothing is in flight on it any more; its receivers are notified before their descriptor goes. Only they:
-  // those of others may close handles as well, and would be nested in each other without bound.
-  auto const has_landed_here = [fd](io_operation const& op) {
-    return op.links.is.where == place::landed && uses(op, fd);
-  };
-  while (io_operation* const op = notify ? turn_.find_result(has_landed_here) : nullptr) deliver_now(*op);
-  if (d != nullptr) unregister(*d, fd);
-}
-
-void engine::unregister(descriptor& d, int fd) noexcept {
-  if (!d.registered) return;
-  backend_->unregister(fd, d);
-  d.registered = false;
-  d.reading = d.writing = predictor();
-}
-
-void engine::forget(int fd) noexcept {
-  if (inherited_by_fork()) return;
-  if (on_own_thread()) {
-    inside const here(*this);
-    return forget_here(fd);
-  }
-  if (sys::in_flight(fd) != 0) registry::forget_in_all(fd);
 }
 
 void engine::drop_posted() noexcept {

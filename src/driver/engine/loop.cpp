@@ -209,8 +209,7 @@ result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) no
   detail::resume_scope const scope;
   bool const outer = turn_.is_delivering();
   bool const outer_wake = std::exchange(took_wake_, false);
-  bool const outer_call = std::exchange(in_call_, woken != nullptr);
-  if (shared_ != nullptr && outer_call != in_call_) shared_->take_wakes(outer_call);
+  bool const outer_call = be_in_call(woken != nullptr);
   result<int> const r = within_turn([&]() noexcept -> result<int> {
     notified_end_ = false;
     bound const b(*this, max_items, forever);
@@ -221,8 +220,7 @@ result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) no
   });
   if (outer && r.has_value() && *r < 0) notified_end_ = true; // it was woken, say: so is the run() further up
   bool const own_wake = std::exchange(took_wake_, outer_wake);
-  if (shared_ != nullptr && outer_call != in_call_) shared_->take_wakes(!outer_call);
-  in_call_ = outer_call;
+  (void)be_in_call(outer_call);
   if (woken != nullptr && own_wake) *woken = true;
   return r;
 }

@@ -13,12 +13,14 @@
 //   taking.cpp    what a thread has that is away, computing
 //   holding.cpp   starts that go to the kernel together, outside of a turn
 //   outer.cpp     another loop waits where this would sleep
-//   closing.cpp   descriptors that are closed, operations that are destroyed, the end
+//   abandon.cpp   operations that are destroyed, descriptors that are closed
+//   closing.cpp   operations that a blocking call waits for, the end
 
 #pragma once
 
 #include "driver/engine.hpp"
 #include "driver/shared/unclaimed.hpp"
+#include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/due.hpp"
 
@@ -55,6 +57,9 @@ inline bool has_arrived(io_operation const& op) noexcept {
   auto const* const r = op.faces().resource;
   return r != nullptr && r->has_arrived != nullptr && r->has_arrived(op);
 }
+
+/// Its value was delivered, and the kernel still has its buffers.
+inline bool is_held(io_operation const& op) noexcept { return op.completed() && !op.is_multishot(); }
 
 /// What is to be delivered is a value, and the operation goes on.
 inline bool has_one_of_many(io_operation const& op) noexcept {
@@ -95,6 +100,35 @@ inline bool engine::is_notifying(io_operation const& op) const noexcept {
   for (notification const* n = notifying_; n != nullptr; n = n->outer())
     if (n->op() == &op) return true;
   return false;
+}
+
+inline bool engine::be_in_call(bool on) noexcept {
+  bool const outer = std::exchange(in_call_, on);
+  if (shared_ != nullptr && outer != on) shared_->take_wakes(!on);
+  return outer;
+}
+
+// Runs until an end is reached that has to be: until then the kernel may use the caller's memory or
+// descriptor, whatever is short. A wake() that comes in between is for another thread's run(), or for the
+// next. Returns how many values were delivered.
+template <class Reached, class Failed> int engine::reach(Reached reached, Failed failed) noexcept {
+  bool woken = false;
+  int values = 0;
+  while (!reached()) {
+    if (shared_ != nullptr && std::exchange(woken, false)) shared_->give_wake(); // it was for a run() before
+    values_ = 0;
+    result<int> const r = run_turns(-1, forever, &woken);
+    values += std::exchange(values_, 0);
+    if (r.has_value()) continue;
+    if (inherited_by_fork()) break; // the parent's operations; this process has only their memory
+    failed();
+    if (!reached()) sys::pause();
+  }
+  if (woken) pass_wake_on();
+  return values;
+}
+template <class Reached> void engine::reach(Reached reached) noexcept {
+  (void)reach(reached, [] {});
 }
 
 inline int engine::reap(std::int64_t until) noexcept {

@@ -138,7 +138,9 @@ inline std::int64_t engine_state::next_due() const noexcept {
   return first != nullptr ? first->links.due : deadline::forever;
 }
 
-inline bool engine_state::sleeps_with_others() const noexcept { return shared_ != nullptr && !leaves_; }
+inline bool engine_state::sleeps_with_others() const noexcept {
+  return shared_ != nullptr && !leaves_ && known_results_ < 0;
+}
 
 inline int engine::ask_backend(std::int64_t until) noexcept {
   if (leaving_ != nullptr) [[unlikely]]
@@ -152,7 +154,11 @@ inline bool engine::before_sleep() noexcept {
   return stays_awake;
 }
 
-inline bool engine_state::has_ready() const noexcept { return turn_.has_ready(); }
+inline bool engine_state::has_ready() const noexcept {
+  if (known_results_ >= 0) [[unlikely]]
+    return turn_.has_later() || turn_.results() != known_results_;
+  return turn_.has_ready();
+}
 
 inline std::int64_t engine::sleeps_until(std::int64_t until) const noexcept {
   until = std::min(until, next_due());

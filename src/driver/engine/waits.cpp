@@ -14,9 +14,6 @@ namespace {
 /// After so many looks in vain poll() asks the kernel about all.
 constexpr unsigned looks_per_question = 1024;
 
-// Its value was delivered, and the kernel still has its buffers.
-bool is_held(io_operation const& op) noexcept { return op.completed() && !op.is_multishot(); }
-
 } // namespace
 
 // An operation that has a deadline, several descriptors, a moment or members, or that several threads share.
