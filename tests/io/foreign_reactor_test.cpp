@@ -510,16 +510,34 @@ TEST_F(foreign_loop, a_number_that_was_closed_without_a_word_is_the_next_watchs)
 }
 
 TEST_F(foreign_loop, a_second_watch_of_a_number_takes_nothing_from_the_first) {
-  pair_of_sockets s;
-  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
-  EXPECT_EQ(reactor.add(other, s.fds[0], foreign::readable), std::errc::file_exists);
-  s.send();
-  EXPECT_NE(reported(watch) & foreign::readable, 0u);
-  EXPECT_EQ(reactor.add(other, s.fds[0], foreign::readable), std::errc::file_exists);
-  reactor.remove(watch);
-  ASSERT_FALSE(reactor.add(other, s.fds[0], foreign::readable));
+  auto const expect_so = [this](auto const& ends) {
+    int const number = ends.source.native_handle();
+    ASSERT_FALSE(reactor.add(watch, number, foreign::readable));
+    EXPECT_EQ(reactor.add(other, number, foreign::readable), std::errc::file_exists);
+    put(ends.sink, "x");
+    EXPECT_NE(reported(watch) & foreign::readable, 0u);
+    EXPECT_EQ(reactor.add(other, number, foreign::readable), std::errc::file_exists);
+    reactor.remove(watch);
+    ASSERT_FALSE(reactor.add(other, number, foreign::readable));
+    EXPECT_NE(reported(other) & foreign::readable, 0u);
+    reactor.remove(other);
+  };
+  expect_so(unix_ends());
+  expect_so(pipe_ends());
+}
+
+TEST_F(foreign_loop, a_pipe_may_have_a_number_again_that_a_copy_of_it_kept) {
+  pipe_ends const ends;
+  int const number = ::dup(ends.source.native_handle());
+  ASSERT_FALSE(reactor.add(watch, number, foreign::readable));
+  EXPECT_EQ(reported_now(watch), 0u);
+  reactor.remove_before_close(watch);
+  ASSERT_EQ(::dup2(ends.source.native_handle(), number), number); // an epoll knows this file by this number
+  ASSERT_FALSE(reactor.add(other, number, foreign::readable));
+  put(ends.sink, "x");
   EXPECT_NE(reported(other) & foreign::readable, 0u);
-  reactor.remove(other);
+  reactor.remove_before_close(other);
+  ::close(number);
 }
 
 TEST_F(foreign_loop, a_thread_that_has_ended_leaves_nothing_behind) {

@@ -200,11 +200,13 @@ class UNIO_API foreign_reactor {
   /// Effects       `fd` is watched for `interest` until the watch is removed
   /// Returns       no error, or why it is not watched
   /// Errors        EBADF: `fd` is no descriptor; ENOMEM, ENOSPC of epoll_ctl(2); EEXIST: another watch has
-  ///               the number (on a ring: of a socket); then the watch is not added
+  ///               the number; then the watch is not added
   /// Preconditions the watch is not added; nothing else of the loop watches `fd` with this reactor
   /// Concurrency   any thread
-  /// Cost          one system call; one more wakes a thread that waits on a ring
-  /// Runs as       epoll EPOLL_CTL_ADD · io_uring fstat(2), and POLL_ADD (multishot) with the next run()
+  /// Cost          one system call, two on a ring for what is no socket; one more wakes a thread that waits
+  ///               on a ring
+  /// Runs as       epoll EPOLL_CTL_ADD · io_uring fstat(2), for what is no socket EPOLL_CTL_ADD too, and
+  ///               POLL_ADD (multishot) with the next run()
   std::error_code add(foreign_watch& watch, int fd, unsigned interest) noexcept;
 
   /// Watches it for `interest` too, and reports what of that it is ready for now.
@@ -222,7 +224,7 @@ class UNIO_API foreign_reactor {
   /// Effects       nothing that run() collects afterwards is of this watch. What another thread is collecting
   ///               at the moment may be. No driver keeps the descriptor open.
   /// Concurrency   any thread; waits for no handler, and for a ring as remove_before_close() does
-  /// Cost          one system call
+  /// Cost          one system call, two on a ring for what is no socket
   void remove(foreign_watch& watch) noexcept;
 
   /// The same, for a descriptor whose number foreign code is about to close: the number may be given out

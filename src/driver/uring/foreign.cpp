@@ -13,6 +13,7 @@
 #include "driver/uring/foreign_ring.hpp"
 #include "driver/uring/transfers.hpp"
 #include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -58,6 +59,10 @@ class foreign_uring final : public foreign_driver {
  public:
   foreign_uring(int doorbell_fd, foreign_lock& lock) noexcept : lock_(lock), doorbell_fd_(doorbell_fd) {}
 
+  ~foreign_uring() override {
+    if (numbers_ >= 0) sys::close(numbers_);
+  }
+
   int open() noexcept { return requests_.open(entries); }
 
   int add(foreign_watch& w) noexcept override {
@@ -66,7 +71,7 @@ class foreign_uring final : public foreign_driver {
     // Of other files their numbers say less: all eventfds have the same, and both ends of a pipe.
     auto const socket = S_ISSOCK(s.st_mode) ? static_cast<std::uint32_t>(s.st_ino) : 0;
     foreign_access::socket(w).store(socket, std::memory_order_relaxed);
-    if (!S_ISSOCK(s.st_mode) && !S_ISFIFO(s.st_mode))
+    if (socket == 0)
       if (int const r = as_epoll_sees(foreign_access::fd(w), S_ISREG(s.st_mode)); r != 0) return r;
     order(w);
     return 0;
@@ -81,12 +86,16 @@ class foreign_uring final : public foreign_driver {
       if (sys::poll(&p, 1, &none) == 1)
         foreign_access::reports(w) = static_cast<std::uint8_t>(foreign_access::reports(w) | p.revents);
     }
-    if (news != 0 || foreign_access::reports(w) != 0) order(w);
+    if (news != 0 || asked == 0 || foreign_access::reports(w) != 0) order(w);
     return 0;
   }
 
-  bool remove(foreign_watch& w, std::uint64_t tag, bool) noexcept override {
+  bool remove(foreign_watch& w, std::uint64_t tag, bool closes) noexcept override {
     withdraw(w);
+    epoll_event unused{};
+    bool const is_socket = foreign_access::socket(w).load(std::memory_order_relaxed) != 0;
+    if (!closes && !is_socket && foreign_access::can_wait(w) && numbers_ >= 0)
+      sys::epoll_ctl(numbers_, EPOLL_CTL_DEL, foreign_access::fd(w), &unused);
     unsigned const armed = std::exchange(foreign_access::armed(w), std::uint8_t{0});
     if (armed == 0) return true;
     if (requests_.is_of_another()) return false;
@@ -161,14 +170,13 @@ class foreign_uring final : public foreign_driver {
   [[nodiscard]] char const* name() const noexcept override { return "io_uring"; }
 
  private:
-  // It refuses what no readiness can be asked of: most regular files, but not /proc/self/mounts, say. Returns
-  // as add().
+  // It refuses what no readiness can be asked of: most regular files, but not /proc/self/mounts, say; and a
+  // number that another watch has, which a ring takes as often as it is given. Returns as add().
   [[nodiscard]] int as_epoll_sees(int fd, bool is_regular) noexcept {
-    int const probe = static_cast<int>(sys::epoll_create(EPOLL_CLOEXEC));
-    if (probe < 0) return is_regular ? never_waits : 0;
+    if (numbers_ < 0) numbers_ = sys::above_standard(sys::epoll_create(EPOLL_CLOEXEC));
+    if (numbers_ < 0) return is_regular ? never_waits : 0;
     epoll_event event{};
-    auto const r = static_cast<int>(sys::epoll_ctl(probe, EPOLL_CTL_ADD, fd, &event));
-    sys::close(probe);
+    auto const r = static_cast<int>(sys::epoll_ctl(numbers_, EPOLL_CTL_ADD, fd, &event));
     return r == -EPERM ? never_waits : r;
   }
 
@@ -309,6 +317,7 @@ class foreign_uring final : public foreign_driver {
   foreign_watch* orders_ = nullptr;
   std::atomic<bool> has_orders_{false};
   int doorbell_fd_;
+  int numbers_ = -1;           // an epoll of the descriptors that are no sockets
   bool bell_is_armed_ = false; // of the thread that waits
   bool has_bounded_ = false;
 };
