@@ -198,6 +198,28 @@ TEST(asio_completions, two_objects_have_one_number) {
   EXPECT_EQ(p.revents, POLLERR);
 }
 
+TEST(asio_completions, a_connection_that_no_handler_was_given_ends_with_its_context) {
+  asio::io_context c;
+  tcp::socket client(c);
+  {
+    asio::io_context ends;
+    tcp::acceptor acceptor(ends, {asio::ip::address_v4::loopback(), 0});
+    acceptor.async_accept([](failure, tcp::socket) { ADD_FAILURE(); });
+    connection other(ends);
+    char byte = 0;
+    other.there.async_read_some(asio::buffer(&byte, 1), [](failure, std::size_t) {});
+    ends.poll();
+    client.connect(acceptor.local_endpoint());
+    other.there.close(); // a ring is entered, and accepts
+  }
+  client.non_blocking(true);
+  char byte = 0;
+  failure why;
+  client.read_some(asio::buffer(&byte, 1), why);
+  EXPECT_NE(why, asio::error::would_block);
+  EXPECT_TRUE(why);
+}
+
 TEST(asio_completions, an_object_is_used_again_after_one_was_closed_with_all_directions_pending) {
   asio::io_context c;
   int ended = 0;

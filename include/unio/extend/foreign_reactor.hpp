@@ -128,7 +128,10 @@ class foreign_transfer {
   foreign_transfer& operator=(foreign_transfer const&) = delete;
 
   /// What it does when it is started next. Preconditions: it is not under way.
-  void set_entry(foreign_entry const& e) noexcept { entry_ = e; }
+  void set_entry(foreign_entry const& e) noexcept {
+    entry_ = e;
+    result_ = 0;
+  }
 
   /// The bytes that it moved, or what else its operation returns, or a negative errno; -ECANCELED if it was
   /// cancelled before it had done anything. Preconditions: it is over.

@@ -84,8 +84,11 @@ class completions_on_unio : public loop_on_unio {
     op_queue<operation> ops;
     while (io_object* o = objects_.live) {
       for (int i = 0; i < max_ops; ++i) {
-        o->queues_[i].ops.move_all(ops);
-        o->queues_[i].is_busy = false;
+        io_object::queue& q = o->queues_[i];
+        // A connection that was accepted is closed with its operation.
+        if (q.is_busy && !q.only_waits && q.result() > 0) has_ended(q, *q.ops.front());
+        q.ops.move_all(ops);
+        q.is_busy = false;
       }
       o->ended_ = true;
       reactor_.remove_before_close(*o); // its owner will say nothing any more
