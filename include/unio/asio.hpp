@@ -75,6 +75,8 @@ auto async_start(Sender&& sender, Token&& token);
 ///
 /// Completes      with (std::exception_ptr, T), as co_spawn(); T has a default
 /// Effects        as the other, but that it always begins in a later turn
+/// Errors         error::multiplexer_destroyed, in the T or as a std::system_error, if the thread whose own
+///                multiplexer it was to run on ends before it begins
 /// Cancellation   the associated slot requests a stop of the task
 /// Cost           two blocks: one from the associated allocator or the frame pool, one from the pool
 template <class Executor, class T, class Token>

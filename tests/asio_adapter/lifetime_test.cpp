@@ -118,15 +118,53 @@ TEST(asio_lifetime, drops_tasks) {
   EXPECT_EQ(living, 0);
 }
 
-TEST(asio_lifetime, a_child_of_fork_destroys_a_context_with_tasks) {
-  std::optional<unio::asio_context> context(std::in_place);
+template <class Context> void expect_that_a_child_destroys_it_with_tasks() {
+  std::optional<Context> context(std::in_place);
   unio::async_start(*context, sleeps_long(), [](std::exception_ptr const&) {});
-  context->poll();
+  (void)unio::this_thread::multiplexer().try_run();
   test::expect_in_child([&] {
     ::alarm(20); // it may hang
     context.reset();
     return 0;
   });
+}
+TEST(asio_lifetime, a_child_of_fork_destroys_a_context_with_tasks) {
+  expect_that_a_child_destroys_it_with_tasks<unio::asio_context>();
+}
+TEST(asio_lifetime, a_child_of_fork_destroys_a_context_of_asios_own_with_tasks) {
+  expect_that_a_child_destroys_it_with_tasks<asio::io_context>();
+}
+
+TEST(asio_lifetime, a_task_of_a_thread_that_ends_before_it_begins_ends_too) {
+  asio::io_context context;
+  std::error_code seen;
+  std::jthread([&] {
+    unio::async_start(context, sleeps_long(), [&](std::exception_ptr e) {
+      try {
+        if (e != nullptr) std::rethrow_exception(e);
+      } catch (std::system_error const& x) {
+        seen = x.code();
+      }
+    });
+    unio::async_start(
+        context, []() -> unio::task<unio::result<int>> { co_return 1; }(),
+        [&](std::exception_ptr e, unio::result<int> r) {
+          EXPECT_EQ(e, nullptr);
+          EXPECT_EQ(r.error(), unio::error::multiplexer_destroyed);
+        });
+  }).join();
+  EXPECT_EQ(context.run(), 2u);
+  EXPECT_EQ(seen, unio::error::multiplexer_destroyed);
+}
+
+TEST(asio_lifetime, drops_a_task_of_a_thread_that_ended_before_it_began) {
+  int living = 0;
+  {
+    asio::io_context context;
+    std::jthread([&] { unio::async_start(context, sleeps_long(), never(living)); }).join();
+    EXPECT_EQ(living, 1);
+  }
+  EXPECT_EQ(living, 0);
 }
 
 TEST(asio_lifetime, drops_coroutines_that_wait) {

@@ -1,6 +1,9 @@
 // unio/detail/asio_task.hpp: a task of unio's with a handler of Asio's.
 //
 //   asio_task_operation    a task, from its start until its handler is called
+//
+// The task runs on the multiplexer of the asio_context; with another context on that of the thread that
+// starts it, and ends with that thread, also where it has not begun.
 
 #pragma once
 
@@ -13,6 +16,10 @@
 #include <thread>
 #include <tuple>
 #include <utility>
+
+namespace unio::inline v0_1::sys {
+UNIO_API extern std::atomic<unsigned> fork_count; // as in sys/fork.hpp
+} // namespace unio::sys
 
 namespace unio::inline v0_1::detail::inline UNIO_ASIO_TAG {
 
@@ -84,13 +91,36 @@ class asio_task_operation final
   }
 
  private:
+  /// Called when the task has ended. Destroyed uncalled: so has its multiplexer, before it began.
+  class ends {
+   public:
+    explicit ends(asio_task_operation& o) noexcept : operation_(&o) {}
+    ends(ends&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
+    ends& operator=(ends&&) = delete;
+    ~ends() {
+      if (operation_ == nullptr) return;
+      std::error_code const why = make_error_code(error::multiplexer_destroyed);
+      if constexpr (std::constructible_from<T, std::error_code>) {
+        operation_->ended(task_outcome<T>(std::in_place, why));
+      } else {
+        operation_->ended(task_outcome<T>(std::unexpect, std::make_exception_ptr(std::system_error(why))));
+      }
+    }
+    void operator()(task_outcome<T> outcome) noexcept {
+      std::exchange(operation_, nullptr)->ended(std::move(outcome));
+    }
+
+   private:
+    asio_task_operation* operation_;
+  };
+
   void begin(asio_group* group, task<T> t) {
     asio_service& s = *this->service;
     (void)this->connect_slot();
     (group != nullptr ? *group : s.group()).insert(*this);
-    async_run(s.of_tasks(), std::move(t),
-              [this](task_outcome<T> outcome) noexcept { ended(std::move(outcome)); },
-              {.stop = stop_.get_token()});
+    using root = async_root<multiplexer_executor, T, ends>;
+    run_options const options{.stop = stop_.get_token()};
+    (new root(s.of_tasks().executor(), std::move(t), ends(*this), options))->post();
   }
   void ended(task_outcome<T> outcome) noexcept {
     outcome_.emplace(std::move(outcome));
@@ -103,11 +133,12 @@ class asio_task_operation final
     auto& self = static_cast<asio_task_operation&>(n);
     n.service->unqueue(n);
     if (!self.has_ended_.load(std::memory_order_acquire)) {
+      if (self.forks_ != sys::fork_count.load(std::memory_order_relaxed))
+        return; // in this child nothing ends it
       self.stop_.request_stop();
       io_multiplexer& m = n.service->of_tasks();
       while (!self.has_ended_.load(std::memory_order_acquire)) {
         result<int> const ran = m.try_run_for(std::chrono::milliseconds(10));
-        if (ran.error() == error::inherited_by_fork) return;          // in this child nothing ends it
         if (!ran.has_value() || *ran == 0) std::this_thread::yield(); // it waits for something elsewhere
       }
     }
@@ -119,6 +150,7 @@ class asio_task_operation final
   stop_source stop_;
   std::optional<task_outcome<T>> outcome_;
   std::atomic<bool> has_ended_{false}; // and has left its group, or is being dropped
+  unsigned const forks_ = sys::fork_count.load(std::memory_order_relaxed); // of the process that has it
 };
 
 template <class T> struct asio_task_value;
