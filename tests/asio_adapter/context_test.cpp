@@ -159,6 +159,27 @@ TEST(asio_context, stops_after_the_handler_that_runs) {
   }
 }
 
+TEST(asio_context, keeps_the_order_of_handlers_after_an_exception_and_after_a_stop) {
+  for (bool const stops : {false, true}) {
+    unio::asio_context context;
+    std::vector<int> order;
+    asio::post(context, [&] {
+      asio::post(context, [&] { order.push_back(3); });
+      if (!stops) throw std::runtime_error("x");
+      context.stop();
+    });
+    for (int const i : {1, 2}) asio::post(context, [&, i] { order.push_back(i); });
+    if (stops) {
+      EXPECT_EQ(context.run(), 1u);
+      context.restart();
+    } else {
+      EXPECT_THROW(context.run(), std::runtime_error);
+    }
+    context.run();
+    EXPECT_EQ(order, (std::vector{1, 2, 3}));
+  }
+}
+
 TEST(asio_context, stops_all_threads) {
   unio::asio_context context(3);
   auto const work = asio::make_work_guard(context);

@@ -54,7 +54,7 @@ class asio_frame {
     }
     ++executed_;
     may_call_ = executed_ < limit_ && !exception_ && !service_->is_stopped();
-    if (deferred_ != nullptr && may_call_) [[unlikely]]
+    if ((deferred_.first != nullptr || put_off_.first != nullptr) && may_call_) [[unlikely]]
       flush();
   }
   /// The same of what was posted, strands and coroutines of Asio's among it: the driver does not see that
@@ -69,12 +69,9 @@ class asio_frame {
     was_posted_ = true;
   }
   /// Once the handler that runs has returned.
-  void call_later(asio_node& n) noexcept {
-    n.is_queued = true;
-    n.next = nullptr;
-    (deferred_ == nullptr ? deferred_ : last_deferred_->next) = &n;
-    last_deferred_ = &n;
-  }
+  void call_later(asio_node& n) noexcept { deferred_.push(n); }
+  /// The same of what was queued before that handler began: it comes first.
+  void put_off(asio_node& n) noexcept { put_off_.push(n); }
   /// An exception has left a handler.
   void keep(std::exception_ptr e) noexcept {
     if (!exception_) exception_ = std::move(e);
@@ -84,12 +81,23 @@ class asio_frame {
   [[nodiscard]] std::size_t executed() const noexcept { return executed_; }
 
  private:
-  void flush() noexcept {
-    for (work* w = std::exchange(deferred_, nullptr); w != nullptr;) {
-      work* const next = w->next;
-      service_->queue(static_cast<asio_node&>(*w));
-      w = next;
+  struct list {
+    work* first = nullptr;
+    work* last = nullptr;
+    void push(asio_node& n) noexcept {
+      n.is_queued = true;
+      n.next = nullptr;
+      (first == nullptr ? first : last->next) = &n;
+      last = &n;
     }
+  };
+  void flush() noexcept {
+    for (list* const l : {&put_off_, &deferred_})
+      for (work* w = std::exchange(l->first, nullptr); w != nullptr;) {
+        work* const next = w->next;
+        service_->queue(static_cast<asio_node&>(*w));
+        w = next;
+      }
   }
 
   asio_service* service_;
@@ -99,8 +107,8 @@ class asio_frame {
   bool may_call_ = true;
   bool was_posted_ = false; // what was called last
   std::exception_ptr exception_;
-  work* deferred_ = nullptr;
-  work* last_deferred_ = nullptr;
+  list put_off_;
+  list deferred_;
 };
 
 inline bool asio_service::is_run_here() const noexcept {
@@ -166,8 +174,10 @@ inline void asio_node::turn(work& w, bool run) noexcept {
   if (!run || s.is_closing()) return n.functions->drop(n);
   if (n.nests) return n.functions->call(n);
   asio_frame* const f = asio_frame::innermost;
-  if (f != nullptr && f->is_of(s)) return f->may_call() ? f->call_posted(n) : s.call_later(n);
-  s.wait_for_run(n);
+  if (f == nullptr || !f->is_of(s)) return s.wait_for_run(n);
+  if (f->may_call()) return f->call_posted(n);
+  s.group().insert(n);
+  f->put_off(n);
 }
 
 } // namespace unio::detail
