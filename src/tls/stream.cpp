@@ -205,7 +205,16 @@ task<io_result<mutable_buffers>> tls_stream::read_slowly(io_request<mutable_buff
   for (bool first = true;; first = false) {
     std::uint64_t const seen = engine_.input_count();
     attempt const a = try_read(request, answer);
-    if (engine_.has_output()) co_await send_if_possible();
+    if (engine_.has_output()) {
+#if UNIO_HAS_EXCEPTIONS
+      try {
+        co_await send_if_possible();
+      } catch (...) { // of no memory for a frame, say. It goes with the next write
+      }
+#else
+      co_await send_if_possible();
+#endif
+    }
     if (a == attempt::answered) co_return answer;
     if (!first)
       if (std::error_code const over = co_await limit.another())
