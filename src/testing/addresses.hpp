@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 namespace unio::inline v0_1::testing {
@@ -32,6 +34,10 @@ inline bool is_any(endpoint const& e) noexcept {
   if (e.family() == address_family::ipv4) return as<sockaddr_in>(e).sin_addr.s_addr == INADDR_ANY;
   auto const a = as<sockaddr_in6>(e);
   return e.family() == address_family::ipv6 && IN6_IS_ADDR_UNSPECIFIED(&a.sin6_addr);
+}
+
+inline endpoint any_of(int family) noexcept {
+  return family == AF_INET ? endpoint::ipv4_any(0) : endpoint::ipv6_any(0);
 }
 
 inline bool is_inet(endpoint const& e) noexcept {
@@ -70,6 +76,28 @@ inline endpoint endpoint_of(sockaddr const* a, unsigned size) noexcept {
   std::memcpy(e.data(), a, n);
   e.resize(n);
   return e;
+}
+
+/// An address that a program gives, for a socket of this family: in full, and without what the kernel does
+/// not look at. Errors: EINVAL, too short; EAFNOSUPPORT, of another family.
+inline std::int64_t take(int family, sockaddr const* a, unsigned size, endpoint& taken) noexcept {
+  constexpr unsigned least_of_ipv6 = offsetof(sockaddr_in6, sin6_scope_id); // RFC 2133 had no scopes
+  if (size < (family == AF_INET ? sizeof(sockaddr_in) : least_of_ipv6)) return -EINVAL;
+  if (a->sa_family != family) return -EAFNOSUPPORT;
+  if (family == AF_INET) {
+    auto const* const from = reinterpret_cast<sockaddr_in const*>(a);
+    std::uint8_t bytes[4];
+    std::memcpy(bytes, &from->sin_addr, sizeof(bytes));
+    taken = endpoint::ipv4(bytes, ntohs(from->sin_port));
+    return 0;
+  }
+  sockaddr_in6 from{};
+  std::memcpy(&from, a, std::min<std::size_t>(size, sizeof(from)));
+  bool const has_scope = IN6_IS_ADDR_LINKLOCAL(&from.sin6_addr) || IN6_IS_ADDR_MC_LINKLOCAL(&from.sin6_addr);
+  std::uint8_t bytes[16];
+  std::memcpy(bytes, &from.sin6_addr, sizeof(bytes));
+  taken = unmapped(endpoint::ipv6(bytes, ntohs(from.sin6_port), has_scope ? from.sin6_scope_id : 0));
+  return 0;
 }
 
 /// Tells a program an address, as the kernel does: cut to its room, with the whole length.

@@ -28,6 +28,10 @@ template <class F> void for_pieces(iovec const* v, std::size_t bytes, F f) {
   }
 }
 
+bool is_of_socket(description const& d) noexcept {
+  return d.kind == thing::listener || d.kind == thing::socket || d.kind == thing::datagrams;
+}
+
 bool is_unconnected(description const& d) noexcept {
   return d.kind == thing::listener || (d.kind == thing::socket && d.in == nullptr);
 }
@@ -87,14 +91,17 @@ void world::send_over(line& l, channel& c, iovec const* v, std::size_t bytes) no
   if (l.bytes_until_reset < 0) reset(l);
 }
 
-// The peer has closed having read everything: its system answers what still comes with a reset, and the
-// writer's calls fail from then on, no earlier.
+// The peer has closed having read everything, or ended both directions: its system answers what still comes
+// with a reset, and the writer's calls fail from then on, no earlier. So do those of a peer that has not
+// closed (tcp_rcv_state_process).
 void world::refuse_bytes(line const& l, std::shared_ptr<channel> const& way) noexcept {
   if (way->breaks_at != deadline::forever) return;
   way->breaks_at = moment(2 * l.latency);
   if (l.latency == 0) {
+    way->break_off();
     way->refused = true;
   } else {
+    later(moment(l.latency), [way] { way->break_off(); });
     later(way->breaks_at, [way] { way->refused = true; });
   }
   note("refused bytes", 0, 0);
@@ -140,6 +147,8 @@ std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int
                          bool no_wait) noexcept {
   auto const perform = [&](description& d) -> std::int64_t {
     std::size_t const wanted = size_of(v, n);
+    bool const receives = c == call::recv || c == call::recvmsg; // waits, though it wants nothing
+    if (receives && !is_of_socket(d)) return -ENOTSOCK;
     if (d.kind == thing::name && d.file_node != nullptr && (d.status & O_PATH) == 0) return -EISDIR;
     if (d.kind == thing::file) {
       if (at < -1) return -EINVAL;
@@ -168,7 +177,6 @@ std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int
       return d.was_refused ? 0 : d.family == AF_UNIX ? -EINVAL : -ENOTCONN;
     }
     if (d.in == nullptr) return -EBADF;
-    bool const receives = c == call::recv || c == call::recvmsg; // waits, though it wants nothing
     if (wanted == 0 && !receives) return 0;
     if (d.in->size() != 0) return read_channel(*d.in, v, wanted);
     if (!ended(d, *d.in, now_)) return -EAGAIN;
@@ -181,6 +189,7 @@ std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::in
                           bool no_wait) noexcept {
   auto const perform = [&](description& d) -> std::int64_t {
     std::size_t const wanted = size_of(v, n);
+    if ((c == call::send || c == call::sendmsg) && !is_of_socket(d)) return -ENOTSOCK;
     if (d.kind == thing::file) {
       if (at < -1) return -EINVAL;
       if ((d.status & O_ACCMODE) == O_RDONLY) return -EBADF;
@@ -213,7 +222,7 @@ std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::in
       return d.family == AF_UNIX ? -ENOTCONN : -EPIPE;
     }
     if (d.out == nullptr) return -EBADF;
-    if (wanted == 0 && d.kind == thing::pipe) return 0;
+    if (wanted == 0 && (d.kind == thing::pipe || c == call::writev)) return 0;
     if (broken(d, *d.out, now_)) { // tcp_reset(): the first call of either direction reports it
       if (d.line != nullptr && std::exchange(d.in->reset, false)) return -ECONNRESET;
       d.out->refused = false;

@@ -48,8 +48,11 @@ wishes wishes_of(msghdr const& m) noexcept {
   return w;
 }
 
-// Tells everything: a program under test sees what it asked for and more.
-void put_info(msghdr& m, datagram const& g) noexcept {
+// Tells what options ask for.
+void put_info(msghdr& m, datagram const& g, description const& d) noexcept {
+  auto const asks = [&d](int level, int name) { return option_of(d, level, name) != 0; };
+  bool const wants_destination = asks(IPPROTO_IP, IP_PKTINFO) || asks(IPPROTO_IPV6, IPV6_RECVPKTINFO);
+  bool const wants_mark = asks(IPPROTO_IP, IP_RECVTOS) || asks(IPPROTO_IPV6, IPV6_RECVTCLASS);
   op::control_writer w({static_cast<std::byte*>(m.msg_control), m.msg_controllen});
   timespec const at{.tv_sec = g.at / 1'000'000'000, .tv_nsec = g.at % 1'000'000'000};
   if (g.to.family() == address_family::ipv4) {
@@ -58,23 +61,23 @@ void put_info(msghdr& m, datagram const& g) noexcept {
     in_pktinfo p{};
     p.ipi_ifindex = 1;
     p.ipi_addr = to.sin_addr;
-    w.put(IPPROTO_IP, IP_PKTINFO, p);
-    w.put(IPPROTO_IP, IP_TOS, g.mark);
+    if (wants_destination) w.put(IPPROTO_IP, IP_PKTINFO, p);
+    if (wants_mark) w.put(IPPROTO_IP, IP_TOS, g.mark);
   } else {
     sockaddr_in6 to;
     std::memcpy(&to, g.to.data(), sizeof(to));
     in6_pktinfo p{};
     p.ipi6_ifindex = 1;
     p.ipi6_addr = to.sin6_addr;
-    w.put(IPPROTO_IPV6, IPV6_PKTINFO, p);
-    w.put(IPPROTO_IPV6, IPV6_TCLASS, int{g.mark});
+    if (wants_destination) w.put(IPPROTO_IPV6, IPV6_PKTINFO, p);
+    if (wants_mark) w.put(IPPROTO_IPV6, IPV6_TCLASS, int{g.mark});
   }
-  w.put(SOL_SOCKET, SCM_TIMESTAMPNS, at);
+  if (asks(SOL_SOCKET, SO_TIMESTAMPNS)) w.put(SOL_SOCKET, SCM_TIMESTAMPNS, at);
   m.msg_controllen = w.size();
 }
 
 // Copies a datagram to where it is received. Returns how many bytes there was room for.
-std::size_t hand_over(datagram const& g, int family, msghdr& m) noexcept {
+std::size_t hand_over(datagram const& g, description const& d, msghdr& m) noexcept {
   std::size_t done = 0;
   for (std::size_t i = 0; i < m.msg_iovlen && done < g.bytes.size(); ++i) {
     std::size_t const n = std::min(m.msg_iov[i].iov_len, g.bytes.size() - done);
@@ -82,8 +85,8 @@ std::size_t hand_over(datagram const& g, int family, msghdr& m) noexcept {
     done += n;
   }
   m.msg_flags = done < g.bytes.size() ? MSG_TRUNC : 0;
-  if (m.msg_name != nullptr) tell(g.from, family, static_cast<sockaddr*>(m.msg_name), &m.msg_namelen);
-  put_info(m, g);
+  if (m.msg_name != nullptr) tell(g.from, d.family, static_cast<sockaddr*>(m.msg_name), &m.msg_namelen);
+  put_info(m, g, d);
   return done;
 }
 
@@ -100,6 +103,15 @@ int world::open_datagrams(endpoint const& at) {
   d->kind = thing::datagrams;
   d->name = at;
   d->family = at.family() == address_family::ipv4 ? AF_INET : AF_INET6;
+  d->chose_address = d->chose_port = true;
+  // All that is told of a datagram, this one is told.
+  bool const is_ipv4 = d->family == AF_INET;
+  int const level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+  std::vector<std::byte> yes(sizeof(int));
+  yes[0] = std::byte{1};
+  d->options[{level, is_ipv4 ? IP_PKTINFO : IPV6_RECVPKTINFO}] = yes;
+  d->options[{level, is_ipv4 ? IP_RECVTOS : IPV6_RECVTCLASS}] = yes;
+  d->options[{SOL_SOCKET, SO_TIMESTAMPNS}] = yes;
   return install(std::move(d));
 }
 
@@ -167,12 +179,16 @@ void world::report_lost(datagram const& g) noexcept {
 std::int64_t world::send_message(description& d, msghdr const& m) noexcept {
   datagram g;
   g.to = d.peer;
-  if (m.msg_namelen != 0) {
-    endpoint const to = endpoint_of(static_cast<sockaddr const*>(m.msg_name), m.msg_namelen);
-    if (to.family() != address_family::unspecified &&
-        to.family() != (d.family == AF_INET ? address_family::ipv4 : address_family::ipv6))
-      return -EAFNOSUPPORT;
-    g.to = destination(unmapped(to));
+  if (m.msg_name != nullptr && m.msg_namelen != 0) {
+    auto const* const to = static_cast<sockaddr const*>(m.msg_name);
+    if (m.msg_namelen < sizeof(to->sa_family)) return -EINVAL;
+    bool const is_ipv4 = d.family == AF_INET || to->sa_family == AF_INET;
+    bool const is_for_peer = d.family == AF_INET6 && to->sa_family == AF_UNSPEC; // udpv6_sendmsg()
+    if (is_ipv4 && takes_ipv6_only(d)) return -ENETUNREACH;
+    if (std::int64_t const r = is_for_peer ? 0 : take(is_ipv4 ? AF_INET : AF_INET6, to, m.msg_namelen, g.to);
+        r < 0)
+      return r;
+    g.to = destination(g.to);
   }
   if (g.to.family() == address_family::unspecified) return -EDESTADDRREQ;
   if (g.to.family() == address_family::ipv4 && takes_ipv6_only(d)) return -ENETUNREACH;
@@ -236,22 +252,27 @@ std::int64_t world::receive_messages(call c, int fd, mmsghdr* messages, unsigned
   bool const fewer = there > 1 && one_in(options.short_transfers, 3);
   unsigned const some = fewer ? 1 + static_cast<unsigned>(random.below(there)) : there;
   for (unsigned i = 0; i < some; ++i) {
-    messages[i].msg_len =
-        static_cast<unsigned>(hand_over(d->arrived.front(), d->family, messages[i].msg_hdr));
+    messages[i].msg_len = static_cast<unsigned>(hand_over(d->arrived.front(), *d, messages[i].msg_hdr));
     d->arrived.erase(d->arrived.begin());
   }
   return leave(c, fd, some);
 }
 
 std::int64_t world::connect_datagrams(description& d, sockaddr const* to, unsigned size) noexcept {
-  endpoint const peer = destination(unmapped(endpoint_of(to, size)));
-  if (to->sa_family == AF_UNSPEC) {
+  if (size < sizeof(to->sa_family)) return -EINVAL;
+  if (to->sa_family ==
+      AF_UNSPEC) { // what it was not bound to itself is forgotten as well: __udp_disconnect()
     d.peer = endpoint();
+    if (!d.chose_address) d.name = with_port(any_of(d.family), d.chose_port ? d.name.port() : 0);
     return 0;
   }
-  if (to->sa_family != d.family) return -EAFNOSUPPORT;
+  if (!name_itself(d, any_of(d.family))) return -EAGAIN;
+  bool const is_ipv4 = d.family == AF_INET || to->sa_family == AF_INET;
+  endpoint peer;
+  if (is_ipv4 && d.family == AF_INET6 && takes_ipv6_only(d)) return -EAFNOSUPPORT;
+  if (std::int64_t const r = take(is_ipv4 ? AF_INET : AF_INET6, to, size, peer); r < 0) return r;
+  peer = destination(peer);
   if (peer.family() == address_family::ipv4 && takes_ipv6_only(d)) return -ENETUNREACH;
-  if (!name_itself(d, peer)) return -EAGAIN;
   if (is_any(d.name)) d.name = with_port(peer, d.name.port());
   d.peer = peer;
   return 0;

@@ -25,8 +25,10 @@ inline bool broken(description const& d, channel const& c, std::int64_t now) noe
 /// A connection over the network that is no more: it was reset, or both ends have ended it.
 inline bool is_over(description const& d, std::int64_t now) noexcept {
   if (d.line == nullptr) return false;
-  bool const heard = was_ended(d, *d.in) && d.in->under_way == 0 && d.in->ends_at <= now;
-  return (heard && (d.in->was_reset || was_shut(*d.out))) || (!was_shut(*d.out) && broken(d, *d.out, now));
+  bool const is_told = d.in->ends_at <= now;
+  bool const heard = d.in->writers < 2 && d.in->under_way == 0 && is_told; // not by its own shutdown(2)
+  bool const was_reset = d.in->was_reset && (heard || (d.in->readers < 2 && is_told));
+  return was_reset || (heard && was_shut(*d.out)) || (!was_shut(*d.out) && broken(d, *d.out, now));
 }
 
 } // namespace unio::testing

@@ -81,13 +81,8 @@ std::int64_t world::peek(int fd, msghdr& m) noexcept {
     if (r == 1) m = one.msg_hdr;
     return r == 1 ? std::int64_t{one.msg_len} : r;
   }
-  if (d->in == nullptr || d->in->size() == 0) {
-    // No bytes: what a read says, but that the reset is told again.
-    bool const reset = d->in != nullptr && d->in->reset;
-    std::int64_t const r = read(call::recvmsg, fd, m.msg_iov, m.msg_iovlen, -1, false);
-    if (reset && r == -ECONNRESET) d->in->reset = true;
-    return r;
-  }
+  if (d->in == nullptr || d->in->size() == 0) // no bytes: what a read says, and an error once (sock_error())
+    return read(call::recvmsg, fd, m.msg_iov, m.msg_iovlen, -1, false);
   if (int const e = enter(call::recvmsg, fd); e != 0) return e;
   std::vector<std::byte> all(d->in->size());
   d->in->look(all.data(), all.size());
@@ -97,6 +92,9 @@ std::int64_t world::peek(int fd, msghdr& m) noexcept {
     std::copy_n(all.data() + done, n, static_cast<std::byte*>(m.msg_iov[i].iov_base));
     done += n;
   }
+  m.msg_namelen = 0;
+  m.msg_controllen = 0;
+  m.msg_flags = 0;
   return leave(call::recvmsg, fd, static_cast<std::int64_t>(done));
 }
 
@@ -133,6 +131,7 @@ short world::poll_events(int fd) const noexcept {
   }
   if (is_ready(fd, readiness::readable)) events |= POLLIN | POLLRDNORM;
   if (is_ready(fd, readiness::writable) && d->kind != thing::listener) events |= POLLOUT | POLLWRNORM;
+  if (d->kind == thing::event) events &= ~(POLLRDNORM | POLLWRNORM); // eventfd_poll(), timerfd_poll()
   if (d->kind == thing::pipe) {
     if (d->in != nullptr && d->in->writers == 0) {
       events |= POLLHUP;

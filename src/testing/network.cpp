@@ -30,21 +30,10 @@ constexpr int most_attempts = 6; // of a SYN, after 1, 2, 4, … seconds: tcp_sy
 bool is_listening(description const& d) noexcept { return d.kind == thing::listener; }
 bool is_stream(description const& d) noexcept { return d.kind == thing::socket || is_listening(d); }
 
-int option_of(description const& d, int level, int name) noexcept {
-  auto const found = d.options.find({level, name});
-  int value = 0;
-  if (found != d.options.end() && found->second.size() >= sizeof(value))
-    std::memcpy(&value, found->second.data(), sizeof(value));
-  return value;
-}
 // Whether the wildcard `d` is bound to stands for the address `e`.
 bool is_wildcard_for(description const& d, endpoint const& name, endpoint const& e) noexcept {
   if (!is_any(name)) return false;
   return name.family() == e.family() || (name.family() == address_family::ipv6 && !takes_ipv6_only(d));
-}
-
-endpoint any_of(int family) noexcept {
-  return family == AF_INET ? endpoint::ipv4_any(0) : endpoint::ipv6_any(0);
 }
 
 // A Unix address: a path, or behind a NUL an abstract name.
@@ -158,13 +147,26 @@ known_option const* find_known(description const& d, int level, int name) noexce
   return d.kind == thing::datagrams ? in(of_udp) : in(of_tcp);
 }
 
-// A socket of another family, or of another protocol.
-bool has_no_such_level(description const& d, int level) noexcept {
-  return level != SOL_SOCKET &&
-         (!has_ports(d) || (level == IPPROTO_TCP && !is_stream(d)) || (level == SOL_UDP && is_stream(d)));
+// A Unix socket has no protocol below it; another one has not this one. `others`: what that is told.
+std::int64_t refuse_level(description const& d, int level, int others) noexcept {
+  if (level == SOL_SOCKET) return 0;
+  if (!has_ports(d)) return -EOPNOTSUPP;
+  bool const is_others = level == IPPROTO_TCP    ? !is_stream(d)
+                         : level == SOL_UDP      ? is_stream(d)
+                         : level == IPPROTO_IPV6 ? d.family == AF_INET
+                                                 : false;
+  return is_others ? -others : 0;
 }
 
 } // namespace
+
+int option_of(description const& d, int level, int name) noexcept {
+  auto const found = d.options.find({level, name});
+  int value = 0;
+  if (found != d.options.end() && found->second.size() >= sizeof(value))
+    std::memcpy(&value, found->second.data(), sizeof(value));
+  return value;
+}
 
 bool takes_ipv6_only(description const& d) noexcept {
   return d.family == AF_INET6 && option_of(d, IPPROTO_IPV6, IPV6_V6ONLY) != 0;
@@ -253,10 +255,9 @@ std::int64_t world::bind(int fd, sockaddr const* at, unsigned size) noexcept {
   std::shared_ptr<description> const shared = share(fd);
   return on(call::bind, fd, [&](description& d) -> std::int64_t {
     if (!is_stream(d) && d.kind != thing::datagrams) return -ENOTSOCK;
-    if (d.in != nullptr || is_listening(d)) return -EINVAL;
-    if (size < sizeof(at->sa_family)) return -EINVAL;
-    if (at->sa_family != d.family) return -EAFNOSUPPORT;
-    if (d.family == AF_UNIX) {
+    if (d.family == AF_UNIX || d.family == 0) { // 0: of a pair
+      if (size < sizeof(at->sa_family) || size > sizeof(sockaddr_un) || at->sa_family != AF_UNIX)
+        return -EINVAL;
       if (d.name.family() != address_family::unspecified) return -EINVAL;
       std::string key = unix_name(at, size);
       endpoint name = endpoint_of(at, size);
@@ -278,18 +279,21 @@ std::int64_t world::bind(int fd, sockaddr const* at, unsigned size) noexcept {
         auto const made = create_node(node_kind::socket, 0777);
         made->socket = shared;
         put(where.in, where.name, made);
-        auto const whole = static_cast<unsigned>(offsetof(sockaddr_un, sun_path) + key.size() + 1);
-        name.resize(std::min(size, whole)); // with its NUL, and nothing of what follows
+        // With its NUL, which the caller may have left out, and nothing of what follows.
+        name.resize(static_cast<unsigned>(offsetof(sockaddr_un, sun_path) + key.size() + 1));
       }
       d.name = name;
       return 0;
     }
-    if (size < (d.family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6))) return -EINVAL;
-    if (is_inet(d.name) && d.name.port() != 0) return -EINVAL;
-    endpoint name = unmapped(endpoint_of(at, size));
-    if (name.port() == 0) name = with_port(name, draw_port(d, name));
+    endpoint name;
+    if (std::int64_t const r = take(d.family, at, size, name); r < 0) return r;
+    if (d.in != nullptr || is_listening(d) || (is_inet(d.name) && d.name.port() != 0)) return -EINVAL;
+    bool const chose_port = name.port() != 0;
+    if (!chose_port) name = with_port(name, draw_port(d, name));
     if (name.port() == 0 || is_in_use(d, name)) return -EADDRINUSE;
     d.name = name;
+    d.chose_address = !is_any(name);
+    d.chose_port = chose_port;
     return 0;
   });
 }
@@ -318,7 +322,7 @@ std::int64_t world::listen(int fd, int backlog) noexcept {
 std::int64_t world::name_of(int fd, bool peer, sockaddr* name, unsigned* size) noexcept {
   return on(peer ? call::getpeername : call::getsockname, fd, [&](description& d) -> std::int64_t {
     if (!is_stream(d) && d.kind != thing::datagrams) return -ENOTSOCK;
-    bool const is_connected = d.kind == thing::datagrams ? d.peer.family() != address_family::unspecified
+    bool const is_connected = d.kind == thing::datagrams ? is_inet(d.peer) && d.peer.port() != 0
                                                          : d.in != nullptr && !is_over(d, now_);
     if (peer && !is_connected) return -ENOTCONN;
     endpoint const& known = peer ? d.peer : d.name;
@@ -385,8 +389,6 @@ std::int64_t world::connect(int fd, sockaddr const* to, unsigned size) noexcept 
     if (is_unix) return to->sa_family == AF_UNIX ? connect_unix(d, to, size) : -EINVAL;
     if (to->sa_family == AF_UNSPEC) return refuse("connect(2) of a stream socket with AF_UNSPEC");
     if (d.in != nullptr && !d.awaits_outcome) return -EISCONN;
-    if (to->sa_family != d.family) return -EAFNOSUPPORT;
-    if (size < (d.family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6))) return -EINVAL;
     return connect_stream(shared, to, size);
   });
 }
@@ -406,8 +408,8 @@ std::int64_t world::connect_unix(description& d, sockaddr const* to, unsigned si
     l = where.node->socket.lock();
   }
   if (l == nullptr || !is_listening(*l)) return -ECONNREFUSED;
-  if (d.in != nullptr) return -EISCONN; // only then: unix_stream_connect()
   if (l->waiting.size() >= l->backlog) return -EAGAIN;
+  if (d.in != nullptr) return -EISCONN; // only then: unix_stream_connect()
   auto server = std::make_shared<description>();
   server->kind = thing::socket;
   server->family = AF_UNIX;
@@ -426,9 +428,13 @@ std::int64_t world::connect_stream(std::shared_ptr<description> const& d, sockad
   if (std::exchange(d->awaits_outcome, false)) { // told once, by inet_stream_connect()
     d->was_refused = false;
     int const failure = std::exchange(d->failure, 0);
+    if (d->in == nullptr && !d->chose_address) // tcp_disconnect()
+      d->name = with_port(any_of(d->family), d->name.port());
     return d->in != nullptr ? 0 : failure != 0 ? -failure : -ECONNABORTED;
   }
-  d->peer = destination(unmapped(endpoint_of(to, size)));
+  endpoint peer;
+  if (std::int64_t const r = take(d->family, to, size, peer); r < 0) return r;
+  d->peer = destination(peer);
   if (takes_ipv6_only(*d) && d->peer.family() == address_family::ipv4) return -ENETUNREACH;
   if (d->peer.port() == 0) return -ECONNREFUSED;
   if (!name_itself(*d, d->peer)) return -EADDRNOTAVAIL;
@@ -530,7 +536,7 @@ void world::tell_peer(line& l, channel& in, channel& out) noexcept {
 std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* size) noexcept {
   return on(call::getsockopt, fd, [&](description& d) -> std::int64_t {
     if (!is_stream(d) && d.kind != thing::datagrams) return -ENOTSOCK;
-    if (has_no_such_level(d, level)) return -EOPNOTSUPP;
+    if (std::int64_t const r = refuse_level(d, level, EOPNOTSUPP); r < 0) return r;
     if (static_cast<int>(*size) < 0) return -EINVAL;
     int value = 0;
     bool special = level == SOL_SOCKET;
@@ -592,27 +598,33 @@ std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* s
 std::int64_t world::set_option(int fd, int level, int name, void const* v, unsigned size) noexcept {
   return on(call::setsockopt, fd, [&](description& d) -> std::int64_t {
     if (!is_stream(d) && d.kind != thing::datagrams) return -ENOTSOCK;
-    if (has_no_such_level(d, level)) return -EOPNOTSUPP;
+    if (std::int64_t const r = refuse_level(d, level, ENOPROTOOPT); r < 0) return r;
     known_option const* const known = find_known(d, level, name);
     if (known == nullptr) {
       (void)refuse("setsockopt(2) of this option");
       return -ENOPROTOOPT;
     }
     bool const is_text = name == (level == SOL_SOCKET ? SO_BINDTODEVICE : TCP_CONGESTION);
-    bool const is_number = (level == SOL_SOCKET || level == IPPROTO_TCP) && !is_text;
-    if (is_number && size < (name == SO_LINGER ? sizeof(linger) : sizeof(int))) return -EINVAL;
+    bool const is_linger = level == SOL_SOCKET && name == SO_LINGER;
+    bool const is_interface = level == IPPROTO_IP && name == IP_MULTICAST_IF; // a number, or an address
+    if (!is_text && size < (is_linger ? sizeof(linger) : level == IPPROTO_IP ? 1 : sizeof(int)))
+      return -EINVAL;
     auto const* const from = static_cast<std::byte const*>(v);
     std::vector<std::byte> value(from, from + size);
-    if (level == SOL_SOCKET && (name == SO_SNDBUF || name == SO_RCVBUF) && size >= sizeof(int)) {
+    if (!is_text && !is_linger && !is_interface) { // of IPv4 a byte will do: do_ip_setsockopt()
+      if (size < sizeof(int)) value.resize(1);
+      value.resize(sizeof(int));
+    }
+    if (level == SOL_SOCKET && (name == SO_SNDBUF || name == SO_RCVBUF)) {
       int bytes = 0;
-      std::memcpy(&bytes, v, sizeof(bytes));
+      std::memcpy(&bytes, value.data(), sizeof(bytes));
       constexpr int least_sent = 4608, least_received = 2304; // socket(7): the kernel doubles it
       bytes = std::max(std::clamp(bytes, 1, 1 << 29) * 2, name == SO_SNDBUF ? least_sent : least_received);
       std::memcpy(value.data(), &bytes, sizeof(bytes));
     }
-    if (known->kind != option_kind::as_is && size >= sizeof(int)) {
+    if (known->kind != option_kind::as_is) {
       int asked = 0;
-      std::memcpy(&asked, v, sizeof(asked));
+      std::memcpy(&asked, value.data(), sizeof(asked));
       if (known->kind == option_kind::flag) {
         asked = asked != 0 ? 1 : 0;
       } else if (level == IPPROTO_IP && name == IP_TTL && asked == -1) {

@@ -66,7 +66,8 @@ description::~description() {
   for (auto const& w : waiting) w->out->break_off(); // it will never be accepted
   if (in != nullptr) {
     bool const was_read = in->size() + in->under_way == 0;
-    if (out != nullptr && (!was_read || (line != nullptr && resets_when_closed(*this)))) out->break_off();
+    bool const resets = line != nullptr && resets_when_closed(*this) && !is_over(*this, line->in->now());
+    if (out != nullptr && (!was_read || resets)) out->break_off();
     if (line != nullptr && out != nullptr) line->in->tell_peer(*line, *in, *out);
     --in->readers;
   }
@@ -285,7 +286,8 @@ bool world::pass(std::int64_t until) noexcept {
 
 std::int64_t world::accept(int fd, sockaddr* from, unsigned* size) noexcept {
   return on(call::accept4, fd, [&](description& d) -> std::int64_t {
-    if (d.kind != thing::listener) return -EINVAL;
+    if (d.kind == thing::datagrams) return -EOPNOTSUPP;
+    if (d.kind != thing::listener) return d.kind == thing::socket ? -EINVAL : -ENOTSOCK;
     if (d.waiting.empty()) return -EAGAIN;
     std::shared_ptr<description> accepted = std::move(d.waiting.front());
     d.waiting.pop_front();
@@ -306,8 +308,10 @@ std::int64_t world::shutdown(int fd, int how) noexcept {
   return on(call::shutdown, fd, [this, how](description& d) -> std::int64_t {
     if (d.kind == thing::datagrams && d.peer.family() != address_family::unspecified)
       return refuse("shutdown(2) of datagrams");
+    bool const is_socket = d.kind == thing::datagrams || d.kind == thing::socket || d.kind == thing::listener;
+    if (is_socket && how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
+    if (d.kind == thing::socket && d.in == nullptr && d.family == AF_UNIX) return 0; // unix_shutdown()
     if (d.kind == thing::datagrams || (d.kind == thing::socket && d.in == nullptr)) return -ENOTCONN;
-    if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
     if (d.kind == thing::listener) { // which listens no more: accept(2) fails, of those that wait too
       if (how == SHUT_WR) return 0;
       d.kind = thing::socket;
@@ -367,7 +371,8 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
         return install(table_[static_cast<std::size_t>(fd - first_descriptor)]);
       case F_SETPIPE_SZ:
         if (way == nullptr) return -EBADF;
-        if (argument < 0) return -EINVAL;
+        argument = static_cast<unsigned>(argument); // as the kernel takes it
+        if (argument > 1L << 31) return -EINVAL;
         argument =
             static_cast<long>(std::bit_ceil(std::max<std::size_t>(page, static_cast<std::size_t>(argument))));
         if (static_cast<std::size_t>(argument) < way->size()) return -EBUSY;

@@ -192,6 +192,8 @@ struct description {
   bool awaits_outcome = false; ///< connect(2) has not told yet what became of it
   bool was_refused = false;    ///< it could not connect, and connect(2) was not called again
   bool reads_no_more = false;  ///< SHUT_RD
+  bool chose_address = false;  ///< bind(2) gave it its address
+  bool chose_port = false;     ///< and its port
   int failure = 0;             ///< why it could not connect or send, until that is asked for
   std::size_t backlog = ~std::size_t{0};
   std::shared_ptr<testing::line> line;
@@ -214,6 +216,8 @@ struct description {
   ~description();
 };
 
+/// The number that a socket's option has; 0 if it was not set.
+int option_of(description const& d, int level, int name) noexcept;
 /// Whether an IPv6 socket takes no IPv4.
 bool takes_ipv6_only(description const& d) noexcept;
 

@@ -359,6 +359,7 @@ template <class Ask> long of_pair(Ask ask) {
 long watch(int epoll, int op, int fd, unsigned events) {
   epoll_event e{};
   e.events = events;
+  e.data.fd = fd;
   return or_errno(::epoll_ctl(epoll, op, fd, &e));
 }
 long watched(int epoll) {
@@ -789,6 +790,257 @@ constexpr same_answer same[] = {
          });
          ::close(fd);
          return r;
+       });
+     }},
+    {"an epoll_wait with room for one of three",
+     [] {
+       return of_pipe([](int a, int wa) {
+         return of_pipe([&](int b, int wb) {
+           return of_pipe([&](int c, int wc) {
+             return of_counter(::epoll_create1(0), [&](int epoll) {
+               long told = 0;
+               for (int const fd : {a, b, c}) (void)watch(epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
+               for (int const fd : {wa, wb, wc}) (void)::write(fd, "x", 1);
+               for (int i = 0; i != 3; ++i) {
+                 epoll_event e{};
+                 (void)::epoll_wait(epoll, &e, 1, 0);
+                 told |= e.data.fd == a ? 1 : e.data.fd == b ? 2 : 4;
+               }
+               return told;
+             });
+           });
+         });
+       });
+     }},
+    {"a connect of datagrams, by the size of the address",
+     [] {
+       return of_counter(::socket(AF_INET, SOCK_DGRAM, 0), [](int fd) {
+         sockaddr_in to = programs::local(7);
+         long all = 0;
+         for (socklen_t const size : {0, 1, 2, 8, 15, 16, 28})
+           all = all * 3 + (::connect(fd, reinterpret_cast<sockaddr*>(&to), size) == 0);
+         return all;
+       });
+     }},
+    {"what is left of a name after a connect with AF_UNSPEC",
+     [] {
+       long all = 0;
+       for (bool const chooses : {false, true}) {
+         all = all * 100 + of_counter(::socket(AF_INET, SOCK_DGRAM, 0), [chooses](int fd) -> long {
+                 sockaddr_in to = programs::local(7), any{}, name{};
+                 any.sin_family = AF_INET;
+                 if (chooses && ::bind(fd, reinterpret_cast<sockaddr*>(&any), sizeof any) != 0) return -1000;
+                 (void)::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to);
+                 any.sin_family = AF_UNSPEC;
+                 (void)::connect(fd, reinterpret_cast<sockaddr*>(&any), sizeof any);
+                 socklen_t size = sizeof name;
+                 (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size);
+                 return (name.sin_port != 0) * 2 + (name.sin_addr.s_addr == 0);
+               });
+       }
+       return all;
+     }},
+    {"a datagram from an IPv6 socket to an IPv4 address",
+     [] {
+       return of_udp([](int b) {
+         sockaddr_in at{};
+         socklen_t size = sizeof at;
+         (void)::getsockname(b, reinterpret_cast<sockaddr*>(&at), &size);
+         auto const* const to = reinterpret_cast<sockaddr const*>(&at);
+         return of_counter(::socket(AF_INET6, SOCK_DGRAM, 0), [to](int fd) {
+           long const sent = both(
+               {or_errno(::sendto(fd, "x", 1, 0, to, sizeof at)), or_errno(::sendto(fd, "x", 1, 0, to, 8))});
+           long const named = both({sent, or_errno(::connect(fd, to, sizeof at))});
+           int const yes = 1;
+           return of_counter(::socket(AF_INET6, SOCK_DGRAM, 0), [&](int only) {
+             (void)::setsockopt(only, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+             return named + both({or_errno(::sendto(only, "x", 1, 0, to, sizeof at)),
+                                  or_errno(::connect(only, to, sizeof at))});
+           });
+         });
+       });
+     }},
+    {"an IPv6 address without a scope, or with one that means nothing",
+     [] {
+       return of_counter(::socket(AF_INET6, SOCK_DGRAM, 0), [](int fd) -> long {
+         sockaddr_in6 at{};
+         at.sin6_family = AF_INET6;
+         at.sin6_addr = in6addr_loopback;
+         at.sin6_scope_id = 77;
+         socklen_t size = sizeof at;
+         if (::bind(fd, reinterpret_cast<sockaddr*>(&at), offsetof(sockaddr_in6, sin6_scope_id)) != 0 ||
+             ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0)
+           return -errno;
+         at.sin6_scope_id = 77;
+         (void)::connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at);
+         (void)::getpeername(fd, reinterpret_cast<sockaddr*>(&at), &size);
+         return both({at.sin6_scope_id, or_errno(::send(fd, "x", 1, 0))}) + ::recv(fd, room, 8, 0);
+       });
+     }},
+    {"a read of no byte of a datagram",
+     [] {
+       return of_udp([](int fd) { return both({or_errno(::read(fd, room, 0)), ::recv(fd, room, 8, 0)}); });
+     }},
+    {"control messages that no option asks for",
+     [] {
+       return of_udp([](int fd) {
+         char control[100];
+         iovec v{room, 1};
+         msghdr m{};
+         m.msg_iov = &v;
+         m.msg_iovlen = 1;
+         m.msg_control = control;
+         m.msg_controllen = sizeof control;
+         return both({or_errno(::recvmsg(fd, &m, 0)), static_cast<long>(m.msg_controllen)}) + m.msg_flags;
+       });
+     }},
+    {"a recvmmsg whose time is over, or none",
+     [] {
+       return of_udp([](int fd) {
+         iovec v{room, 8};
+         mmsghdr all[2]{};
+         for (mmsghdr& m : all) m.msg_hdr.msg_iov = &v, m.msg_hdr.msg_iovlen = 1;
+         timespec none{.tv_sec = 0, .tv_nsec = 0};
+         return both(
+             {or_errno(::recvmmsg(fd, all, 2, 0, &before_all)), or_errno(::recvmmsg(fd, all, 2, 0, &none))});
+       });
+     }},
+    {"what is no socket, as one",
+     [] {
+       return of_pipe([](int r, int w) {
+         long const pipe = both({or_errno(::recv(r, room, 8, 0)), or_errno(::send(w, room, 1, 0))});
+         return of_counter(::eventfd(1, EFD_NONBLOCK), [pipe](int fd) {
+           return pipe + both({or_errno(::recv(fd, room, 8, 0)), or_errno(::accept(fd, nullptr, nullptr))});
+         });
+       });
+     }},
+    {"the size of an address that is none",
+     [] {
+       return of_udp_refused([](int fd) {
+         (void)error_of(fd);
+         iovec v{room, 1};
+         msghdr m{};
+         m.msg_namelen = sizeof(sockaddr_in);
+         m.msg_iov = &v;
+         m.msg_iovlen = 1;
+         return or_errno(::sendmsg(fd, &m, 0));
+       });
+     }},
+    {"an accept of datagrams",
+     [] { return of_udp([](int fd) { return or_errno(::accept(fd, nullptr, nullptr)); }); }},
+    {"a message of more pieces than there may be",
+     [] {
+       return of_tcp([](int client, int, int) {
+         std::vector<iovec> many(1025, iovec{room, 0});
+         msghdr m{};
+         m.msg_iov = many.data();
+         m.msg_iovlen = many.size();
+         return both({or_errno(::sendmsg(client, &m, 0)), or_errno(::recvmsg(client, &m, MSG_DONTWAIT))});
+       });
+     }},
+    {"the name of a Unix socket that is bound to a path without its NUL",
+     [] {
+       return of_path([](sockaddr_un at, int) -> long {
+         at.sun_path[std::strlen(at.sun_path) - 1] = 't';
+         auto const size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(at.sun_path));
+         long const r = of_counter(::socket(AF_UNIX, SOCK_STREAM, 0), [&](int fd) -> long {
+           sockaddr_un name{};
+           socklen_t room_for_it = sizeof name;
+           if (::bind(fd, reinterpret_cast<sockaddr*>(&at), size) != 0 ||
+               ::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &room_for_it) != 0)
+             return -errno;
+           return long{room_for_it} - long{size};
+         });
+         ::unlink(at.sun_path);
+         return r;
+       });
+     }},
+    {"an address for a connected Unix socket, and one that is not",
+     [] {
+       return of_path([](sockaddr_un const& at, int l) {
+         auto const* const to = reinterpret_cast<sockaddr const*>(&at);
+         return of_pair([&](int a, int) {
+           return both({or_errno(::sendto(a, "x", 1, 0, to, sizeof at)),
+                        or_errno(::sendto(l, "x", 1, 0, to, sizeof at))});
+         });
+       });
+     }},
+    {"a pipe of a size below 0",
+     [] { return of_pipe([](int r, int) { return or_errno(::fcntl(r, F_SETPIPE_SZ, -1)); }); }},
+    {"options of another protocol, and a byte for a number",
+     [] {
+       return of_udp([](int fd) {
+         int value = 1;
+         unsigned char const byte = 7;
+         socklen_t size = sizeof value;
+         long const wrong =
+             both({or_errno(::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof value)),
+                   or_errno(::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &value, sizeof value))});
+         long const set = both({or_errno(::setsockopt(fd, IPPROTO_IP, IP_TTL, &byte, 0)),
+                                or_errno(::setsockopt(fd, IPPROTO_IP, IP_TTL, &byte, 1))});
+         (void)::getsockopt(fd, IPPROTO_IP, IP_TTL, &value, &size);
+         return wrong + set * 1000 + value;
+       });
+     }},
+    {"a shutdown of nothing, and one that is none",
+     [] {
+       return of_counter(::socket(AF_UNIX, SOCK_STREAM, 0), [](int fd) {
+         return both({or_errno(::shutdown(fd, SHUT_RD)), or_errno(::shutdown(fd, 9))});
+       });
+     }},
+    {"a second shutdown of both ways, while the peer has ended neither",
+     [] {
+       return of_tcp([](int client, int, int) {
+         sockaddr_in name{};
+         socklen_t size = sizeof name;
+         (void)::shutdown(client, SHUT_RDWR);
+         return both({or_errno(::shutdown(client, SHUT_RDWR)),
+                      or_errno(::getpeername(client, reinterpret_cast<sockaddr*>(&name), &size))});
+       });
+     }},
+    {"what comes to an end that has shut both ways",
+     [] {
+       return of_tcp([](int client, int server, int) {
+         (void)::shutdown(client, SHUT_RDWR);
+         (void)::send(server, room, 1, 0);
+         long const reported = both({hung_up(server), hung_up(client)});
+         long const first = or_errno(::recv(client, room, 8, 0));
+         return reported + both({first, or_errno(::recv(client, room, 8, 0))});
+       });
+     }},
+    {"a reset that MSG_PEEK tells",
+     [] {
+       return of_reset([](int client) {
+         (void)hung_up(client);
+         return both({or_errno(::recv(client, room, 8, MSG_PEEK)), or_errno(::recv(client, room, 8, 0))});
+       });
+     }},
+    {"a close that resets what is over",
+     [] {
+       return of_tcp([](int client, int server, int) {
+         linger const none{.l_onoff = 1, .l_linger = 0};
+         (void)::setsockopt(server, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+         (void)::shutdown(server, SHUT_WR);
+         (void)::shutdown(client, SHUT_WR);
+         (void)hung_up(server);
+         ::close(server);
+         return or_errno(::recv(client, room, 8, 0));
+       });
+     }},
+    {"all that poll(2) says of a counter",
+     [] {
+       return of_counter(::eventfd(1, EFD_NONBLOCK), [](int fd) -> long {
+         pollfd p{.fd = fd, .events = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM, .revents = 0};
+         return ::poll(&p, 1, 0) < 0 ? -errno : p.revents;
+       });
+     }},
+    {"the name of what could not connect",
+     [] {
+       return of_refused(0, [](int fd, sockaddr const*) -> long {
+         sockaddr_in name{};
+         socklen_t size = sizeof name;
+         (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size);
+         return (name.sin_port != 0) * 2 + (name.sin_addr.s_addr == 0);
        });
      }},
     {"a ppoll for less than no time", [] { return or_errno(::ppoll(nullptr, 0, &before_all, nullptr)); }},

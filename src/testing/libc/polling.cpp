@@ -316,8 +316,10 @@ std::int64_t epoll_look(epoll_set& s, epoll_event* events, int n, std::size_t st
   std::erase_if(s.all, [](registration const& r) { return r.file.expired(); });
   int found = 0;
   std::size_t const size = s.all.size();
+  std::size_t next = start;
   for (std::size_t i = 0; i != size && found != n; ++i) {
-    registration& r = s.all[(start + i) % size];
+    next = (start + i) % size;
+    registration& r = s.all[next];
     std::uint32_t const news = news_of(r);
     if (news == 0) continue;
     events[found].events = news;
@@ -325,6 +327,9 @@ std::int64_t epoll_look(epoll_set& s, epoll_event* events, int n, std::size_t st
     ++found;
     was_told(r, news);
   }
+  // What was told comes last from now on: a call with little room starves none (epoll_wait(2)).
+  if (found == n && size > 1)
+    std::ranges::rotate(s.all, s.all.begin() + static_cast<std::ptrdiff_t>((next + 1) % size));
   return found;
 }
 

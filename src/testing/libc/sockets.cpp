@@ -40,7 +40,7 @@ std::int64_t add_both(int const (&in_world)[2], int (&fds)[2], bool closes, bool
 }
 
 std::int64_t accept_one(open_file& f, int fd, sockaddr* from, socklen_t* size, int flags) noexcept {
-  if (f.in_world < 0) return -EINVAL;
+  if (f.in_world < 0) return -ENOTSOCK;
   if ((flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) != 0) return -EINVAL;
   std::int64_t const r = perform(f, fd, POLLIN, f.receive_timeout, !f.is_nonblocking, [&]() noexcept {
     return sys::accept4(f.in_world, from, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -142,7 +142,7 @@ std::int64_t device(open_file& f, int fd, unsigned long request, void* argument)
       return 0;
     case FIONREAD: {
       alone const inside;
-      std::int64_t const n = f.in_world >= 0 ? answering_world()->waiting_bytes(f.in_world) : 0;
+      std::int64_t const n = f.in_world >= 0 ? answering_world()->waiting_bytes(f.in_world) : -EINVAL;
       if (n < 0) return n;
       *static_cast<int*>(argument) = static_cast<int>(n);
       return 0;

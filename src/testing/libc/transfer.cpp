@@ -68,6 +68,13 @@ bool waits(open_file const& f, int flags) noexcept {
   return !f.is_nonblocking && (flags & MSG_DONTWAIT) == 0;
 }
 
+// AF_UNSPEC: no socket.
+int family_of(open_file const& f) noexcept {
+  sockaddr own{};
+  unsigned n = sizeof own;
+  return sys::getsockname(f.in_world, &own, &n) < 0 ? AF_UNSPEC : own.sa_family;
+}
+
 std::int64_t one_message(open_file const& f, msghdr& m, int flags) noexcept {
   if ((flags & MSG_TRUNC) != 0) { // the length of the datagram, whatever there is room for
     alone const inside;
@@ -87,6 +94,7 @@ std::int64_t one_message(open_file const& f, msghdr& m, int flags) noexcept {
 std::int64_t read_file(open_file& f, int fd, iovec const* v, std::size_t n, std::int64_t at) noexcept {
   if (f.in_world < 0) return -EINVAL;
   if (at < 0 && answering_world()->is_datagrams(f.in_world)) {
+    if (size_of(v, n) == 0) return 0; // sock_read_iter(): nothing is received
     msghdr m{};
     m.msg_iov = const_cast<iovec*>(v);
     m.msg_iovlen = n;
@@ -125,6 +133,7 @@ std::int64_t write_file(open_file& f, int fd, iovec const* v, std::size_t n, std
 
 std::int64_t receive(open_file& f, int fd, msghdr& m, int flags) noexcept {
   if (f.in_world < 0) return -ENOTSOCK;
+  if (m.msg_iovlen > IOV_MAX) return -EMSGSIZE;
   if ((flags & MSG_OOB) != 0) return -EINVAL;      // there is none
   if ((flags & MSG_ERRQUEUE) != 0) return -EAGAIN; // nothing is ever reported
   bool const datagrams = answering_world()->is_datagrams(f.in_world);
@@ -158,9 +167,16 @@ std::int64_t receive(open_file& f, int fd, msghdr& m, int flags) noexcept {
 
 std::int64_t send(open_file& f, int fd, msghdr const& m, int flags) noexcept {
   if (f.in_world < 0) return -ENOTSOCK;
+  if (m.msg_iovlen > IOV_MAX) return -EMSGSIZE;
   if ((flags & MSG_OOB) != 0) return refuse("sending with MSG_OOB");
   if ((flags & MSG_ZEROCOPY) != 0) return refuse("sending with MSG_ZEROCOPY");
   bool const datagrams = answering_world()->is_datagrams(f.in_world);
+  if (datagrams && (flags & MSG_MORE) != 0) return refuse("sending a part of a datagram (MSG_MORE)");
+  if (!datagrams && m.msg_name != nullptr && m.msg_namelen != 0 && family_of(f) == AF_UNIX) {
+    sockaddr peer{};
+    unsigned n = sizeof peer;
+    return sys::getpeername(f.in_world, &peer, &n) < 0 ? -EOPNOTSUPP : -EISCONN;
+  }
   if (m.msg_controllen != 0 && !datagrams) return refuse("sendmsg(2) with control messages on a stream");
   bool const needs_all = waits(f, flags) && !datagrams;
   std::int64_t const done =
@@ -368,10 +384,18 @@ UNIO_IN_PLACE(int, recvmmsg, (int fd, mmsghdr* all, unsigned n, int flags, times
   entry const e("recvmmsg(2)", UNIO_CALLER);
   file_pointer const f = e.file(fd);
   if (f == nullptr) return answer<int>(raw(SYS_recvmmsg, fd, all, n, flags, timeout));
-  return answer<int>(messages(all, n, [&](msghdr& m, unsigned i) noexcept {
+  if (timeout != nullptr && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= second))
+    return answer<int>(-EINVAL);
+  // Only after each datagram is the time looked at: recvmmsg(2), BUGS.
+  std::int64_t const until = timeout != nullptr ? answering_world()->moment(to_ns(*timeout)) : 0;
+  int const r = answer<int>(messages(all, n, [&](msghdr& m, unsigned i) noexcept -> std::int64_t {
+    if (timeout != nullptr && i != 0 && answering_world()->now() >= until) return -EAGAIN;
     bool const waits_no_more = (flags & MSG_WAITFORONE) != 0 && i != 0;
     return receive(*f, fd, m, (flags & ~MSG_WAITFORONE) | (waits_no_more ? MSG_DONTWAIT : 0));
   }));
+  if (timeout != nullptr && r >= 0)
+    *timeout = to_timespec(std::max<std::int64_t>(0, until - answering_world()->now()));
+  return r;
 }
 
 UNIO_IN_PLACE(ssize_t, sendto,
@@ -381,6 +405,7 @@ UNIO_IN_PLACE(ssize_t, sendto,
   if (f == nullptr) return answer(raw(SYS_sendto, fd, data, n, flags, to, size));
   iovec v{const_cast<void*>(data), n};
   msghdr const m = of_one(v, const_cast<sockaddr*>(to), &size);
+  if (to != nullptr && size == 0 && answering_world()->is_datagrams(f->in_world)) return answer(-EINVAL);
   return answer(send(*f, fd, m, flags));
 }
 
