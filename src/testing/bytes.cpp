@@ -205,7 +205,7 @@ std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::in
         if (to >= most) return -ENOSPC;
         bytes = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, most - to));
       }
-      if (to + bytes > d.file->bytes.size()) d.file->bytes.resize(to + bytes);
+      if (bytes != 0 && to + bytes > d.file->bytes.size()) d.file->bytes.resize(to + bytes);
       std::byte* target = d.file->bytes.data() + to;
       for_pieces(v, bytes, [&](std::byte const* p, std::size_t piece) {
         std::memcpy(target, p, piece);

@@ -181,7 +181,8 @@ std::int64_t world::open_now(int dir, char const* path, int flags, unsigned perm
   }
   if ((flags & O_DIRECTORY) != 0 && (flags & O_TMPFILE) != O_TMPFILE && !is_directory(*n)) return -ENOTDIR;
   if (is_failing(*n)) return -EIO;
-  if ((flags & O_TRUNC) != 0 && writes_to_it && n->file != nullptr) n->file->bytes.clear();
+  if ((flags & O_TRUNC) != 0 && !only_names && n->file != nullptr)
+    n->file->bytes.clear(); // of O_RDONLY, too: open(2), NOTES
   auto d = std::make_shared<description>();
   bool const has_bytes = n->kind == node_kind::file && !only_names;
   d->kind = has_bytes ? thing::file : thing::name;

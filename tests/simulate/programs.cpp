@@ -272,6 +272,22 @@ int files(char const* directory) {
   must(::access((base + "/made").c_str(), F_OK) != 0 && ::access((base + "/renamed").c_str(), R_OK) == 0,
        "access");
   must(::mkdir((base + "/folder").c_str(), 0755) == 0 && ::rmdir((base + "/folder").c_str()) == 0, "mkdir");
+  must(::lseek(fd, 100, SEEK_SET) == 100 && ::write(fd, "", 0) == 0 && ::fstat(fd, &s) == 0 && s.st_size == 8,
+       "no byte behind the end");
+  must(::open((base + "/renamed/").c_str(), O_RDONLY | O_CLOEXEC) == -1 && errno == ENOTDIR,
+       "a file, and a slash");
+  must(::open((base + "/none/").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600) == -1 && errno == EISDIR,
+       "a file to be made, and a slash");
+  {
+    std::FILE* const more = std::fopen((base + "/more").c_str(), "we");
+    must(more != nullptr && std::fputs("1234", more) >= 0 && std::fclose(more) == 0, "fopen for writing");
+    std::FILE* const end = std::fopen((base + "/more").c_str(), "ae");
+    must(end != nullptr && std::ftell(end) == 4 && std::fclose(end) == 0, "fopen at the end");
+    int const read_only = ::open((base + "/more").c_str(), O_RDONLY | O_TRUNC | O_CLOEXEC);
+    must(read_only >= 0 && ::fstat(read_only, &s) == 0 && s.st_size == 0, "O_TRUNC of what is read");
+    ::close(read_only);
+    must(::unlink((base + "/more").c_str()) == 0, "unlink");
+  }
   must(::fchmod(fd, 0640) == 0 && ::fstat(fd, &s) == 0 && (s.st_mode & 0777) == 0640, "fchmod");
   char whole[PATH_MAX];
   must(::realpath((base + "/./renamed").c_str(), whole) != nullptr && base + "/renamed" == whole, "realpath");

@@ -255,8 +255,10 @@ std::string simulated_path(int dir, char const* path) {
     if (n < 0) return {};
     whole = normal(std::string(base, static_cast<std::size_t>(n)) + "/" + path);
   }
+  bool const wants_directory = std::string_view(path).ends_with('/') && whole != "/";
   for (std::string const& d : directories())
-    if (whole == d || (whole.starts_with(d) && (d == "/" || whole[d.size()] == '/'))) return whole;
+    if (whole == d || (whole.starts_with(d) && (d == "/" || whole[d.size()] == '/')))
+      return wants_directory ? whole + '/' : whole;
   return {};
 }
 
@@ -479,6 +481,8 @@ UNIO_IN_PLACE(std::FILE*, fopen, (char const* path, char const* mode)) {
   if (ours.empty() && e.simulates() && is_waiting_pipe(AT_FDCWD, path, flags)) (void)refuse(opening_pipe);
   if (ours.empty()) return own<std::FILE*(char const*, char const*)>("fopen")(path, mode);
   auto const fd = answer<int>(flags < 0 ? -EINVAL : open_file_at(ours, flags, 0666));
+  if (fd >= 0 && *mode == 'a' && (flags & O_ACCMODE) == O_WRONLY) // ftell(3) says so
+    (void)sys::lseek(find_file(fd)->in_world, 0, SEEK_END);
   return fd >= 0 ? make_stream(fd, mode) : nullptr;
 }
 UNIO_ALSO(std::FILE*, fopen64, (char const* path, char const* mode), fopen, (path, mode))
