@@ -206,16 +206,6 @@ int take_name_and_replace(int from_directory, char const* from, int to_directory
   return r;
 }
 
-int link_and_unlink(int from_directory, char const* from, int to_directory, char const* to) noexcept {
-  auto const linked = static_cast<int>(sys::linkat(from_directory, from, to_directory, to, 0));
-  if (linked == -EPERM || linked == -ENOSYS || linked == -EOPNOTSUPP)
-    return take_name_and_replace(from_directory, from, to_directory, to);
-  if (linked < 0) return linked;
-  auto const removed = static_cast<int>(sys::unlinkat(from_directory, from, 0));
-  if (removed < 0 && removed != -ENOENT) sys::unlinkat(to_directory, to, 0);
-  return removed == -ENOENT ? 0 : removed; // another has removed the old name: that is the result, too
-}
-
 int take_name_and_rename(int from_directory, char const* from, int to_directory, char const* to) noexcept {
   if (auto const made = static_cast<int>(sys::mkdirat(to_directory, to, 0700)); made < 0) return made;
   auto const r = static_cast<int>(sys::renameat(from_directory, from, to_directory, to, 0));
@@ -223,6 +213,48 @@ int take_name_and_rename(int from_directory, char const* from, int to_directory,
   sys::unlinkat(to_directory, to, AT_REMOVEDIR); // only while it is empty
   // Another process has put something into it, or something else in its place.
   return r == -ENOTEMPTY || r == -ENOTDIR ? -EEXIST : r;
+}
+
+bool has_name(int directory, char const* name, int fd) noexcept {
+  struct statx a;
+  struct statx b;
+  return sys::statx(fd, "", AT_EMPTY_PATH, identity, &a) == 0 &&
+         sys::statx(directory, name, AT_SYMLINK_NOFOLLOW, identity, &b) == 0 && is_same(a, b);
+}
+
+// Removes a name of what `fd` has open. What has that name by now may be another process's: so this looks at
+// it under a name that no other uses, and gives it its own back.
+int end_old_name(int directory, char const* name, int fd) noexcept {
+  constexpr std::string_view prefix = ".unio-moved-";
+  path_buffer aside;
+  std::size_t const n = directory_part(name);
+  if (n + prefix.size() > longest_path) return -ENAMETOOLONG;
+  std::memcpy(aside.text, name, n);
+  std::ranges::copy(prefix, aside.text + n);
+  if (int const e = append_random_name(aside, n + prefix.size()); e < 0) return e;
+  auto r = static_cast<int>(sys::renameat(directory, name, directory, aside.text, 0));
+  if (r < 0) return r == -ENOENT ? 0 : r; // another has removed it: that is the result, too
+  bool const is_it = has_name(directory, aside.text, fd);
+  if (is_it) r = static_cast<int>(sys::unlinkat(directory, aside.text, 0));
+  if (is_it && r == 0) return 0;
+  if (sys::linkat(directory, aside.text, directory, name, 0) == 0) {
+    sys::unlinkat(directory, aside.text, 0);
+  } else {
+    (void)take_name_and_rename(directory, aside.text, directory, name); // no link leads to a directory
+  }
+  return r;
+}
+
+int link_and_unlink(int from_directory, char const* from, int to_directory, char const* to) noexcept {
+  descriptor const what(open_at(from_directory, from, O_PATH | O_NOFOLLOW, 0));
+  if (what.get() < 0) return what.get();
+  auto const linked = static_cast<int>(sys::linkat(from_directory, from, to_directory, to, 0));
+  if (linked == -EPERM || linked == -ENOSYS || linked == -EOPNOTSUPP)
+    return take_name_and_replace(from_directory, from, to_directory, to);
+  if (linked < 0) return linked;
+  int const ended = end_old_name(from_directory, from, what.get());
+  if (ended < 0 && has_name(to_directory, to, what.get())) sys::unlinkat(to_directory, to, 0);
+  return ended;
 }
 
 } // namespace

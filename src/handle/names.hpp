@@ -117,7 +117,8 @@ int unlink_current(int fd) noexcept;
 /// renameat2(2), which some filesystems have without flags only. no_replace is then made of other calls, none
 /// of which can replace what another process has put there:
 ///
-///   what is no directory   linkat(2), unlinkat(2). Where there are no links, see names.cpp
+///   what is no directory   linkat(2); then the old name is ended. If this process is killed in that, the old
+///                          name stays, or is .unio-moved-…. Where there are no links, see names.cpp
 ///   a directory            mkdirat(2) takes the name, and rename(2), which replaces a directory only if that
 ///                          is empty, puts it there. An empty directory has the name for a moment; and stays,
 ///                          if this process is killed in it

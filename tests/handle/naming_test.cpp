@@ -196,6 +196,7 @@ DIRECTORY_TEST(naming, emulates_what_a_filesystem_without_flags_cannot) {
   EXPECT_EQ(rename("b", "f", relink_mode::no_replace), EIO);
   EXPECT_FALSE(unio::stat(in, "f"));
   EXPECT_EQ(directory.read("b"), "text");
+  EXPECT_EQ(directory.count(), 3);
 }
 
 char const* in_the_gap; // makes what another process makes before the second rename
@@ -220,6 +221,40 @@ TEST(naming, replaces_nothing_of_another_process_where_a_filesystem_has_no_flags
     EXPECT_EQ(directory.read("from/mine"), "mine") << other;
     EXPECT_TRUE(unio::stat(in, "to")) << other;
     EXPECT_FALSE(unio::stat(in, "to/mine")) << other;
+  }
+}
+
+TEST(naming, removes_nothing_of_another_process_where_a_filesystem_has_no_flags) {
+  struct row {
+    char const* theirs;
+    char const* must_hold;
+  };
+  for (row const& other :
+       {row{"echo theirs >new; mv new from", "[ $(cat from) = theirs ]"},
+        row{"rm from; mkdir from; echo theirs >from/f", "[ $(cat from/f) = theirs ]"},
+        row{"ln -sf x from", "[ $(readlink from) = x ]"}, row{"rm from", "[ ! -e from ]"}}) {
+    test::temporary_directory const directory;
+    directory.write("from", "mine");
+    std::string const in_it = "cd '" + directory.path() + "'; ";
+    std::string const command = in_it + other.theirs;
+    in_the_gap = command.c_str();
+    test::failing_calls calls;
+    calls.answer<&table::renameat>([](int from_dir, char const* from, int to_dir, char const* to,
+                                      unsigned flags) noexcept -> std::int64_t {
+      return flags != 0 ? -EINVAL : unio::sys::kernel.renameat(from_dir, from, to_dir, to, flags);
+    });
+    calls.answer<&table::linkat>(
+        [](int from_dir, char const* from, int to_dir, char const* to, int flags) noexcept {
+          auto const r = unio::sys::kernel.linkat(from_dir, from, to_dir, to, flags);
+          if (char const* const once = std::exchange(in_the_gap, nullptr); once != nullptr)
+            EXPECT_EQ(std::system(once), 0);
+          return r;
+        });
+    unio::path_handle const& in = directory.handle();
+    EXPECT_TRUE(unio::rename(in, "from", in, "to", relink_mode::no_replace)) << other.theirs;
+    EXPECT_EQ(directory.read("to"), "mine") << other.theirs;
+    EXPECT_EQ(std::system((in_it + other.must_hold).c_str()), 0) << other.theirs;
+    EXPECT_EQ(directory.count(), unio::stat(in, "from") ? 2 : 1) << other.theirs;
   }
 }
 
