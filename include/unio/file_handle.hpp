@@ -32,9 +32,10 @@ class UNIO_API file_handle : public io_handle {
   /// Errors   as openat(2) and renameat2(2); error::embedded_nul; ENAMETOOLONG; EINVAL for contradictory
   ///          arguments (truncating a file opened to read, creating without access): nothing is created;
   ///          EOPNOTSUPP, or EINVAL by the kernel, if it is to bypass the cache without direct I/O: it is
-  ///          never buffered silently
+  ///          never buffered silently; an empty file that creation::if_needed has made may stay
   /// Cost     three system calls, because an existing name may be anything; one if it must not exist; three
-  ///          with creation::always_new; one more with caching::safety_barriers if it may create
+  ///          with creation::always_new; one more with caching::safety_barriers if it may create; two more to
+  ///          bypass the cache
   /// Runs as  openat(2); see async_open for the awaited form
   /// Source   D2052R0 §4.1
   static result<file_handle> file(path_handle const& base, path_view name, mode m = mode::read,

@@ -145,11 +145,19 @@ bool has_direct(int fd) noexcept {
   return detail::look_up_direct_alignment(fd, found) <= 0 || found.offset != 0;
 }
 
+// open(2) refuses O_DIRECT when it has made the file, and leaves it there: so a new one is asked for that
+// once it is known to be ours, and can be removed. 0 or a negative code.
+int make_direct(int fd, int flags) noexcept {
+  auto const r = static_cast<int>(sys::fcntl(fd, F_SETFL, long{flags}));
+  return r < 0 ? r : has_direct(fd) ? 0 : -EOPNOTSUPP;
+}
+
 int open_in_place(wish const& w) noexcept {
   bool const is_new = (w.flags & O_EXCL) != 0;
   bool const truncates = (w.flags & O_TRUNC) != 0;
   bool const is_direct = (is_new || truncates) && (w.flags & O_DIRECT) != 0; // otherwise open_wish() asks
-  int const flags = is_direct ? w.flags & ~O_TRUNC : w.flags; // what is refused keeps its contents
+  // What is refused keeps its contents, or is removed.
+  int const flags = is_direct ? w.flags & ~(is_new ? O_DIRECT : O_TRUNC) : w.flags;
   if (!w.wants_barrier && !is_direct) {
     int const fd = open_name(w, w.base, w.name.c_str(), flags);
     return flags == symlink_flags ? only_if_symlink(fd) : fd;
@@ -158,7 +166,7 @@ int open_in_place(wish const& w) noexcept {
   if (failed_to_open(at)) return at.directory();
   int const fd = open_name(w, at.directory(), at.leaf(), flags);
   if (fd < 0) return fd;
-  int failed = is_direct && !has_direct(fd) ? -EOPNOTSUPP : 0;
+  int failed = !is_direct ? 0 : is_new ? make_direct(fd, w.flags) : has_direct(fd) ? 0 : -EOPNOTSUPP;
   if (failed >= 0 && is_direct && truncates) {
     failed = uninterrupted([&] { return sys::ftruncate(fd, 0); });
     if (failed == -EINVAL) failed = 0; // no file: O_TRUNC means nothing
@@ -180,12 +188,12 @@ int open_always_new(wish const& w) noexcept {
   if (name[n] == 0) return w.name.size() == 0 ? -ENOENT : -EISDIR; // as openat(2) with O_CREAT
   detail::path_buffer sibling;
   std::memcpy(sibling.text, name, n);
-  int const fd = detail::with_random_name(
-      sibling, n, [&](char const* candidate) { return open_name(w, at.directory(), candidate, w.flags); });
+  int const fd = detail::with_random_name(sibling, n, [&](char const* candidate) {
+    return open_name(w, at.directory(), candidate, w.flags & ~O_DIRECT);
+  });
   if (fd < 0) return fd;
 
-  bool const is_direct = (w.flags & O_DIRECT) != 0;
-  int failed = is_direct && !has_direct(fd) ? -EOPNOTSUPP : 0;
+  int failed = (w.flags & O_DIRECT) != 0 ? make_direct(fd, w.flags) : 0;
   if (failed >= 0 && w.wants_barrier) failed = detail::make_durable(fd);
   if (failed >= 0)
     failed = static_cast<int>(sys::renameat(at.directory(), sibling.text, at.directory(), name, 0));

@@ -363,7 +363,8 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
         if (d.kind == thing::pipe) return (d.in != nullptr ? O_RDONLY : O_WRONLY) | O_NONBLOCK;
         return O_RDWR | O_NONBLOCK;
       case F_SETFL:
-        d.status = (d.status & (O_ACCMODE | O_PATH)) | static_cast<int>(argument & (O_APPEND | O_NONBLOCK));
+        d.status = (d.status & (O_ACCMODE | O_PATH | O_SYNC)) |
+                   static_cast<int>(argument & (O_APPEND | O_NONBLOCK | O_DIRECT));
         return 0;
       case F_SETFD:
         return 0;

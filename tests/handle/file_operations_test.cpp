@@ -152,23 +152,19 @@ TEST(try_barrier, never_waits_for_the_device) {
 
 struct effect_of_caching {
   caching kind;
-  int flags; // of those that the kernel is told with O_DIRECT, O_SYNC and O_DSYNC
+  int flags; // of those that it has: O_DIRECT, O_SYNC and O_DSYNC
   int syncs;
 };
 void expect_effects(test::temporary_directory const& d, std::vector<effect_of_caching> const& all) {
   static std::atomic<int> synced;
-  static std::atomic<int> flags;
   for (effect_of_caching const& wanted : all) {
-    synced = flags = 0;
+    synced = 0;
     std::string const name = "a" + std::to_string(static_cast<int>(wanted.kind));
     test::replaced_calls calls;
-    calls->openat = [](int dir, char const* path, int f, unsigned permissions) noexcept -> std::int64_t {
-      flags = f;
-      return unio::sys::kernel.openat(dir, path, f, permissions);
-    };
     calls->fsync = [](int fd) noexcept -> std::int64_t { return ++synced, unio::sys::kernel.fsync(fd); };
     auto f = file_handle::file(d.handle(), name, mode::write, creation::only_if_not_exist, wanted.kind);
     ASSERT_TRUE(f.has_value()) << name << ": " << f.error().message();
+    int const flags = ::fcntl(f->native_handle(), F_GETFL);
     EXPECT_EQ(flags & (O_DIRECT | O_SYNC), wanted.flags) << name; // O_SYNC contains O_DSYNC
     ASSERT_TRUE(f->close());
     EXPECT_EQ(synced, wanted.syncs) << name;
@@ -209,6 +205,27 @@ TEST(direct, is_refused_where_it_would_be_buffered) {
       file_handle::file(d.handle(), "a", mode::write, creation::truncate_existing, caching::only_metadata);
   EXPECT_FALSE(f);
   EXPECT_EQ(d.read("a"), "text");
+}
+
+// open(2) has made the file by then.
+TEST(direct, leaves_no_new_file_where_the_kernel_refuses_it) {
+  test::temporary_directory const d;
+  test::replaced_calls calls;
+  calls->openat = [](int dir, char const* path, int flags, unsigned mode) noexcept -> std::int64_t {
+    std::int64_t const fd = unio::sys::kernel.openat(dir, path, flags & ~O_DIRECT, mode);
+    if (fd < 0 || (flags & O_DIRECT) == 0) return fd;
+    ::close(static_cast<int>(fd));
+    return -EINVAL;
+  };
+  calls->fcntl = [](int fd, int command, long argument) noexcept -> std::int64_t {
+    if (command == F_SETFL && (argument & O_DIRECT) != 0) return -EINVAL;
+    return unio::sys::kernel.fcntl(fd, command, argument);
+  };
+  for (creation const c : {creation::only_if_not_exist, creation::always_new}) {
+    auto const f = file_handle::file(d.handle(), "a", mode::write, c, caching::only_metadata);
+    EXPECT_EQ(f.error().value(), EINVAL);
+    EXPECT_EQ(d.count(), 0);
+  }
 }
 
 TEST(direct, is_asked_for_by_two_kinds_of_caching) {
