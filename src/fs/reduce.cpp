@@ -8,6 +8,7 @@
 #include "fs/reporting.hpp"
 #include "fs/tree.hpp"
 
+#include <linux/openat2.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,13 +27,6 @@ constexpr int checked_every = 256;           // names, between two looks at the 
 constexpr std::uint32_t most_in_vain = 1000; // filesystems that keep names which they do not list, or list
                                              // names which they say are not there
 constexpr char hidden_suffix[] = ".unio-removed";
-
-// STATX_ATTR_MOUNT_ROOT is of Linux 5.8.
-bool is_mount_point(int dir, char const* name) noexcept {
-  struct statx s;
-  return sys::statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &s) == 0 &&
-         (s.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-}
 
 // What is known beyond the error.
 std::string_view reason_of(int dir, char const* name, std::int64_t why) noexcept {
@@ -342,13 +336,16 @@ int remove_name(int folder, char const* name, char const* hidden, bool must_be_d
     report.is_gone = e == 0;
     return static_cast<int>(e);
   }
-  if (!o.cross_mounts && is_mount_point(folder, name)) return -EBUSY;
-  constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK;
-  int fd = unio::detail::open_at(folder, name, flags, 0);
+  auto const open = [&]() noexcept {
+    return unio::detail::open_resolved(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK, 0,
+                                       RESOLVE_NO_SYMLINKS | (o.cross_mounts ? 0U : RESOLVE_NO_XDEV));
+  };
+  int fd = open();
   if (fd == -EACCES && o.make_writable) {
     remover::allow(folder, name);
-    fd = unio::detail::open_at(folder, name, flags, 0);
+    fd = open();
   }
+  if (fd == -EXDEV) return -EBUSY;
   if (fd < 0) {
     if (sys::unlinkat(folder, name, AT_REMOVEDIR) != 0) return fd;
     told.entries.fetch_add(1, std::memory_order_relaxed);
@@ -385,7 +382,9 @@ int remove_name(int folder, char const* name, char const* hidden, bool must_be_d
     // ENOENT: another call, which has found it hidden, was faster.
     if (back != 0 && back != -ENOENT) std::memcpy(report.left_as, hidden, std::strlen(hidden) + 1);
   }
-  return static_cast<int>(e);
+  if (e == 0 || report.left_as[0] == '\0') return static_cast<int>(e);
+  told.fail({}, "remove", e, only != nullptr ? "not what was copied" : "exchanged for something else");
+  return 0;
 }
 
 crew_settings reduce_settings(reduce_options const& o, deadline d, stop_token second) noexcept {

@@ -411,6 +411,65 @@ TEST_F(reduce_, mounts_are_refused_unless_told) {
   EXPECT_FALSE(test::exists(directory / "a/dir1"));
 }
 
+TEST_F(reduce_, refuses_what_is_mounted_after_it_has_looked) {
+  static std::string place;
+  static bool is_mounted;
+  place = directory / "a";
+  is_mounted = false;
+  test::make_bushy(place, 1, 1, 1);
+  if (::mount("none", (place + "/dir0").c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+  ::umount((place + "/dir0").c_str());
+  {
+    test::failing_calls calls;
+    static constexpr auto mount_there = [](char const* name) noexcept {
+      if (std::string_view(name) != "a") return;
+      is_mounted = ::mount("none", place.c_str(), "tmpfs", 0, "size=64k") == 0;
+      test::make_file(place + "/inside");
+    };
+    calls.answer<&table::openat>([](int d, char const* p, int f, unsigned m) noexcept {
+      mount_there(p);
+      return unio::sys::kernel.openat(d, p, f, m);
+    });
+    calls.answer<&table::openat2>([](int d, char const* p, open_how const* h, std::size_t n) noexcept {
+      mount_there(p);
+      return unio::sys::kernel.openat2(d, p, h, n);
+    });
+    EXPECT_EQ(reduce(directory.handle(), "a").error(), std::errc::device_or_resource_busy);
+  }
+  bool const is_kept = test::exists(place + "/inside");
+  ::umount(place.c_str());
+  EXPECT_TRUE(is_mounted && is_kept);
+  EXPECT_TRUE(test::exists(place + "/dir0/file0"));
+}
+
+TEST_F(reduce_, names_what_it_has_hidden_of_others) {
+  static std::string place;
+  static int turn;
+  place = directory / "a";
+  turn = 0;
+  test::make_bushy(place, 1, 1, 1);
+  test::failing_calls calls;
+  calls.answer<&table::renameat>([](int in, char const* from, int out, char const* to, unsigned f) noexcept {
+    bool const is_first = turn++ == 0;
+    if (is_first) { // it is open, and exchanged for another
+      ::rename(place.c_str(), (place + ".old").c_str());
+      test::make_bushy(place, 0, 1, 0);
+    }
+    auto const r = unio::sys::kernel.renameat(in, from, out, to, f);
+    if (is_first) ::mkdir(place.c_str(), 0700);
+    return r;
+  });
+  auto const r = reduce(directory.handle(), "a");
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_FALSE(r->is_gone);
+  EXPECT_STREQ(r->left_as, ".a.unio-removed");
+  ASSERT_EQ(r->failures.count(), 1u);
+  EXPECT_EQ(r->failures[0].reason, "exchanged for something else");
+  EXPECT_TRUE(test::exists(directory / ".a.unio-removed/file0"));
+  EXPECT_TRUE(test::exists(directory / "a.old/dir0/file0"));
+}
+
 // A directory of a lower layer cannot be renamed there (EXDEV), and what is removed in it becomes a whiteout.
 TEST_F(reduce_, removes_what_is_in_layers) {
   test::quick_directory const quick; // not on an overlay itself
