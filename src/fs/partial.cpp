@@ -1,5 +1,6 @@
 #include "fs/partial.hpp"
 
+#include "fs/copy_until.hpp"
 #include "fs/metadata.hpp"
 #include "fs/reduce_in.hpp"
 #include "fs/within.hpp"
@@ -75,6 +76,20 @@ struct identity {
   }
 };
 
+// Whether what this user makes in `folder` is that owner's: filesystems that keep no owners say the same one
+// of all files (vfat, SMB, FUSE), or of all that root makes (NFS).
+bool is_owner_of_new_files(unsigned owner, int folder) noexcept {
+  char name[unio::detail::longest_name + 1];
+  using unio::detail::open_at;
+  descriptor made(open_at(folder, ".", O_WRONLY | O_TMPFILE, 0600));
+  bool const has_name = made.get() < 0 && random_name(name, random_prefix) == 0;
+  if (has_name) made.reset(open_at(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  struct stat s;
+  bool const is = sys::fstat(made.get(), &s) == 0 && s.st_uid == owner;
+  if (has_name && made.get() >= 0) sys::unlinkat(folder, name, 0);
+  return is;
+}
+
 } // namespace
 
 partial::~partial() {
@@ -93,7 +108,8 @@ int partial::lock() noexcept {
     if (e == -ENOLCK || e == -EOPNOTSUPP || e == -ENOSYS || e == -EINVAL) e = 0;
     if (e == 0) e = static_cast<int>(sys::fstat(of_, &s));
     // With another name it is perhaps a link to some file of this user's, which would be overwritten.
-    if (e == 0 && (!S_ISREG(s.st_mode) || s.st_uid != ::geteuid() || s.st_nlink > 1)) e = -EPERM;
+    if (e == 0 && (!S_ISREG(s.st_mode) || s.st_nlink > 1)) e = -EPERM;
+    if (e == 0 && s.st_uid != ::geteuid() && !is_owner_of_new_files(s.st_uid, folder_)) e = -EPERM;
     if (e != 0) return e == -EAGAIN ? -EBUSY : e;
     // The process that had it locked may have removed it.
     if (sys::fstatat(folder_, of_name_, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_dev == s.st_dev &&
@@ -162,7 +178,7 @@ int take_over(int directory) noexcept {
   if (int const e = attributes_of(directory, "", a); e != 0) return e;
   if (a.owner != ::geteuid()) {
     auto const e = sys::fchownat(directory, "", ::geteuid(), static_cast<unsigned>(-1), AT_EMPTY_PATH);
-    if (e < 0) return static_cast<int>(e);
+    if (e < 0 && !is_owner_of_new_files(a.owner, directory)) return static_cast<int>(e);
   }
   // The owner is refused only by filesystems that keep no modes.
   if ((a.mode & 07777) != 0700) (void)sys::fchmod(directory, 0700);

@@ -27,8 +27,8 @@ class partial {
   /// Makes the directory for `target` in `folder`, which must stay open; `resume`: or takes the one that is
   /// there. Returns its descriptor, or a negative code: EBUSY while another process fills it; EALREADY if it
   /// is there, and not to be continued; ESTALE if it is there, but nothing says of what it is a copy; EPERM
-  /// if it or the file is another user's, or the file has several names. If it is empty, or of something else
-  /// than `source`, it is made anew.
+  /// if it or the file is another user's, and not because the filesystem keeps no owners, or the file has
+  /// several names. If it is empty, or of something else than `source`, it is made anew.
   int take(int folder, char const* target, int source, bool resume) noexcept;
   void forget() noexcept;
 
