@@ -50,6 +50,7 @@ class copying {
   int place(int in, char const* name) noexcept;
   int replace_tree(char const* name, char (&old)[unio::detail::longest_name + 1]) noexcept;
   void remove_tree(char const* name) noexcept;
+  void remove_one(char const* name, int flags) noexcept;
 
   copy_options options_;
   crew_settings settings_;
@@ -171,20 +172,29 @@ int copying::replace_tree(char const* name, char (&old)[unio::detail::longest_na
       }
     }
   }
-  if (e != 0) (void)rename(dir, whole, dir, name, relink_mode::no_replace);
+  if (e != 0 && rename(dir, whole, dir, name, relink_mode::no_replace) != 0 && report_.left_as[0] == '\0')
+    std::memcpy(report_.left_as, whole, sizeof whole);
   return e;
 }
 
-// What of it cannot be removed is a failure.
+constexpr std::string_view removing = "remove the remains"; // what of them cannot be removed is a failure
+
+// What is no tree, or an empty one.
+void copying::remove_one(char const* name, int flags) noexcept {
+  auto const e = sys::unlinkat(to_folder_.get(), name, flags);
+  if (e == 0 || e == -ENOENT) return;
+  std::memcpy(report_.left_as, name, std::strlen(name) + 1);
+  told_.fail({}, removing, e);
+}
+
 void copying::remove_tree(char const* name) noexcept {
   reduce_options const o{.rename_first = false, .make_writable = true};
   auto const r = reduce_in(to_folder_.get(), name, true, o, {}, nullptr, {});
   if (r ? r->is_gone : r.error() == std::errc::no_such_file_or_directory) return;
   std::memcpy(report_.left_as, name, std::strlen(name) + 1);
-  constexpr std::string_view what = "remove the remains";
-  if (!r || r->failures.empty()) told_.fail({{}, what, r ? r->ended : r.error(), {}});
+  if (!r || r->failures.empty()) told_.fail({{}, removing, r ? r->ended : r.error(), {}});
   for (std::size_t i = 0; r && i != r->failures.kept(); ++i)
-    told_.fail({r->failures[i].path, what, r->failures[i].why, r->failures[i].reason});
+    told_.fail({r->failures[i].path, removing, r->failures[i].why, r->failures[i].reason});
 }
 
 int copying::copy_file() noexcept {
@@ -227,7 +237,7 @@ int copying::copy_file() noexcept {
   }
   if (e == 0 && has_name) e = close_written(to);
   if (e == 0 && has_name) e = place(dir, name);
-  if (e != 0 && has_name && !report_.is_in_place) sys::unlinkat(dir, name, 0);
+  if (e != 0 && has_name && !report_.is_in_place) remove_one(name, 0);
   if (e == 0) told_.entries.store(1, std::memory_order_relaxed);
   return e;
 }
@@ -241,7 +251,7 @@ int copying::copy_special() noexcept {
   descriptor const room(open_at(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK));
   int e = room.get();
   if (e >= 0) e = make_and_place_special(room.get());
-  sys::unlinkat(dir, name, AT_REMOVEDIR);
+  remove_one(name, AT_REMOVEDIR);
   if (e == 0) told_.entries.store(1, std::memory_order_relaxed);
   return e;
 }
@@ -286,7 +296,7 @@ int copying::copy_tree() noexcept {
   if (e == 0) e = place(dir, made.name());
   if (report_.is_in_place) {
     made.forget();
-  } else if (options_.keep_partial) {
+  } else if (options_.keep_partial && report_.left_as[0] == '\0') {
     std::memcpy(report_.left_as, made.name(), std::strlen(made.name()) + 1);
   } else {
     remove_tree(made.name());

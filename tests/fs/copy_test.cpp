@@ -556,6 +556,27 @@ TEST_F(copy_, what_cannot_be_removed_again_is_a_failure_with_its_reason) {
   EXPECT_EQ(compared(a, b), "");
 }
 
+TEST_F(copy_, of_no_tree_names_what_cannot_be_removed_again) {
+  for (bool const is_file : {true, false}) {
+    std::filesystem::remove(a);
+    if (is_file) test::make_file(a, "new");
+    if (!is_file) ::mkfifo(a.c_str(), 0600);
+    test::make_file(b, "old");
+    test::failing_calls calls;
+    calls.fail<&table::renameat>(EPERM);
+    calls.fail<&table::unlinkat>(EACCES, {.times = test::which_calls::all});
+    auto const r = copy({.replace = true});
+    ASSERT_TRUE(r);
+    EXPECT_EQ(r->ended, std::errc::operation_not_permitted);
+    EXPECT_TRUE(std::string_view(r->left_as).starts_with(".unio-copy-")) << r->left_as;
+    EXPECT_EQ(names(), std::string(r->left_as) + " a b ");
+    ASSERT_EQ(r->failures.count(), 1u);
+    EXPECT_EQ(r->failures[0].what, "remove the remains");
+    EXPECT_EQ(r->failures[0].why, std::errc::permission_denied);
+    std::filesystem::remove_all(directory / r->left_as);
+  }
+}
+
 // In a child with mounts of its own, from which /proc is taken.
 TEST_F(copy_, removes_what_it_leaves_without_proc) {
   make_rich(a);
@@ -1132,6 +1153,45 @@ TEST_F(copy_, replaces_nothing_of_another_process_where_a_filesystem_has_no_flag
   EXPECT_EQ(r->ended, std::errc::file_exists);
   EXPECT_EQ(directory.read("b"), "theirs");
   EXPECT_EQ(names(), "a b ");
+}
+
+// vfat, SMB, sshfs, NFS for root.
+TEST_F(copy_, works_where_all_files_belong_to_another_user) {
+  test::make_bushy(a, 1, 2, 1);
+  ::symlink("x", (a + "/link").c_str());
+  static constexpr unsigned other = 4321;
+  auto const to_other = [](test::failing_calls& calls) {
+    calls.answer<&table::fstat>([](int fd, struct stat* s) noexcept {
+      auto const r = unio::sys::kernel.fstat(fd, s);
+      s->st_uid = other;
+      return r;
+    });
+    calls.answer<&table::statx>([](int d, char const* p, int f, unsigned m, struct statx* s) noexcept {
+      auto const r = unio::sys::kernel.statx(d, p, f, m, s);
+      s->stx_uid = other;
+      return r;
+    });
+    calls.fail<&table::fchownat>(EPERM, {.times = test::which_calls::all});
+  };
+  {
+    test::failing_calls calls;
+    to_other(calls);
+    calls.fail<&table::symlinkat>(ENOSPC);
+    auto const r = copy({.resume = true, .keep_partial = true});
+    ASSERT_TRUE(r) << r.error().message();
+    EXPECT_EQ(r->ended, std::errc::no_space_on_device);
+  }
+  {
+    test::failing_calls calls;
+    to_other(calls);
+    auto const r = copy({.resume = true});
+    ASSERT_TRUE(r) << r.error().message();
+    EXPECT_TRUE(r->is_in_place && r->failures.empty());
+    EXPECT_NE(r->unchanged, 0u);
+    EXPECT_TRUE(clone_or_copy({}, a + "/link", {}, directory / "link")->is_in_place);
+    EXPECT_EQ(names(), "a b link ");
+  }
+  EXPECT_EQ(compared(a, b), "");
 }
 
 TEST_F(copy_, puts_trees_and_files_in_place_without_flags_and_moves_without_copying) {

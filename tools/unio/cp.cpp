@@ -117,10 +117,11 @@ int copy(options const& o, std::string const& from, std::string const& to,
     return say(1, is_about(r.error(), to) ? to : from, r.error().code().message());
   }
   std::string const left_as = escaped(r->left_as);
-  std::string const left = left_as.empty() ? ""
-                           : r->is_in_place
-                               ? fmt::format("; what it has replaced is left as {}", left_as)
-                               : fmt::format("; {} is beside it, which --resume continues", left_as);
+  std::string const left = left_as.empty()  ? ""
+                           : r->is_in_place ? fmt::format("; what it has replaced is left as {}", left_as)
+                           : left_as.ends_with(".unio-copy")
+                               ? fmt::format("; {} is beside it, which --resume continues", left_as)
+                               : fmt::format("; {} is left beside it", left_as);
   std::string const state = r->is_in_place ? "it is in place" : "what was there before is as it was";
   if (interrupted.signal() != 0 && r->ended) return say(1, to, fmt::format("interrupted; {}{}", state, left));
   if (r->ended && is_incomplete(*r))
