@@ -34,11 +34,6 @@ struct listing {
   }
 };
 
-std::int64_t open_name(int dir, char const* name) noexcept {
-  constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-  return sys::uninterrupted([&] { return sys::openat(dir, name, flags, 0); });
-}
-
 class comparer final : public crew {
  public:
   comparer(crew_settings const& s, compare_options const& o, compare_sink* sink) noexcept
@@ -188,11 +183,13 @@ int comparer::compare_names(worker& w, int a, int b, char const* name_a, char co
   bool const opens = (S_ISREG(x.mode) && counts(difference::contents | difference::attributes)) ||
                      (is_directory && counts(difference::attributes));
   if (!opens) return 0;
-  descriptor const f(open_name(a, name_a));
-  descriptor const g(open_name(b, name_b));
+  auto const asks = [](void* c) noexcept { return static_cast<comparer*>(c)->must_end(); };
+  descriptor const f(open_to_read(a, name_a, this, asks));
+  descriptor const g(open_to_read(b, name_b, this, asks));
   if (f.get() < 0 || g.get() < 0) {
     is_directory = false; // not to be tried again
-    return std::min(f.get(), g.get());
+    int const e = std::min(f.get(), g.get());
+    return e == -ECANCELED ? 0 : e;
   }
   return compare_open(w, f.get(), g.get(), x, y, d);
 }

@@ -198,13 +198,12 @@ void copying::remove_tree(char const* name) noexcept {
 }
 
 int copying::copy_file() noexcept {
-  descriptor const from(
-      open_at(from_folder_.get(), from_.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  auto const asks = [](void* c) noexcept { return static_cast<copying*>(c)->must_end(); };
+  descriptor const from(open_to_read(from_folder_.get(), from_.name, this, asks));
+  has_source_ = from.get() >= 0 || ended_ != 0;
   if (from.get() < 0) return from.get();
-  has_source_ = true;
   if (int const e = attributes_of(from.get(), "", source_); e != 0) return e;
   if (!S_ISREG(source_.mode)) return -ESTALE;
-  auto const asks = [](void* c) noexcept { return static_cast<copying*>(c)->must_end(); };
   if (int const e = note_source(from.get()); e != 0) return e;
   if (int const e = files_.await_next_time(source_, this, asks); e != 0) return e;
   told_.total_entries.store(1, std::memory_order_relaxed);

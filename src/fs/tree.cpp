@@ -2,6 +2,7 @@
 
 #include "fs/reporting.hpp"
 #include "sys/clone_extents.hpp"
+#include "sys/give_way.hpp"
 
 #include <sys/uio.h>
 
@@ -33,6 +34,16 @@ void tree_failures::add(tree_failure const& f) noexcept {
   o.reason = f.reason;
   o.why = f.why;
   ++kept_;
+}
+
+int trees::open_to_read(int dir, char const* name, void* asked,
+                        bool (*must_end)(void* asked) noexcept) noexcept {
+  for (;;) {
+    constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    if (int const fd = unio::detail::open_at(dir, name, flags, 0); fd != -EAGAIN) return fd;
+    if (must_end(asked)) return -ECANCELED;
+    sys::give_way(sys::yields_before_sleep);
+  }
 }
 
 int trees::same_contents(int a, int b, std::byte* buffer, std::size_t bytes, void* asked,

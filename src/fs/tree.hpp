@@ -62,6 +62,11 @@ inline crew_settings settings_of(tree_options const& o, deadline d, stop_token s
           .due = sys::due(d)};
 }
 
+/// Opens a file to read it, or another thing without waiting for it. Waits where another process has a lease
+/// of the file, or another machine: until that has given it back, or the kernel has taken it (fcntl(2),
+/// F_SETLEASE). Asks `must_end` all the time: -ECANCELED. Returns a descriptor, or a negative code.
+int open_to_read(int dir, char const* name, void* asked, bool (*must_end)(void* asked) noexcept) noexcept;
+
 /// Whether two open files have the same bytes: 1, 0, or a negative code. `must_end` is asked before each
 /// piece: -ECANCELED. `buffer`, at a multiple of 8 KiB in size and of a page in memory, has room for a piece
 /// of both. Does not read where neither has storage. Moves their positions. Either may be open for direct

@@ -195,11 +195,11 @@ std::int64_t tree_copier::link(worker& w, node& n, int out, char const* name, at
 
 std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char const* name,
                                     attributes& a) noexcept {
-  descriptor const from(open_at(in, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  auto const asks = [](void* c) noexcept { return static_cast<tree_copier*>(c)->must_end(); };
+  descriptor const from(open_to_read(in, name, this, asks));
   if (from.get() < 0) return from.get();
   if (int const e = attributes_of(from.get(), "", a); e != 0) return e;
   if (!S_ISREG(a.mode)) return -ESTALE; // exchanged after it was listed
-  auto const asks = [](void* c) noexcept { return static_cast<tree_copier*>(c)->must_end(); };
   if (int const e = files_.await_next_time(a, this, asks); e != 0) return e;
 
   descriptor to;

@@ -1155,6 +1155,31 @@ TEST_F(copy_, replaces_nothing_of_another_process_where_a_filesystem_has_no_flag
   EXPECT_EQ(names(), "a b ");
 }
 
+// open(2) with O_NONBLOCK: EWOULDBLOCK.
+TEST_F(copy_, waits_for_a_file_of_which_another_process_has_a_lease) {
+  test::make_bushy(a, 0, 2, 0);
+  static std::atomic<int> refused;
+  test::failing_calls calls;
+  calls.answer<&table::openat>([](int d, char const* p, int f, unsigned m) noexcept -> std::int64_t {
+    bool const is_leased = std::string_view(p).ends_with("file0") && (f & (O_PATH | O_CREAT)) == 0;
+    if (is_leased && --refused >= 0) return -EAGAIN;
+    return unio::sys::kernel.openat(d, p, f, m);
+  });
+  refused = 3;
+  auto const r = copy();
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->is_in_place && r->failures.empty());
+  refused = 3;
+  EXPECT_EQ(compared(a, b), "");
+  refused = 3;
+  EXPECT_TRUE(clone_or_copy({}, a + "/file0", {}, directory / "c")->is_in_place);
+  refused = std::numeric_limits<int>::max();
+  auto const s = clone_or_copy({}, a + "/file0", {}, directory / "d", {}, 20ms);
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->ended, unio::condition::timed_out);
+  EXPECT_EQ(names(), "a b c ");
+}
+
 // vfat, SMB, sshfs, NFS for root.
 TEST_F(copy_, works_where_all_files_belong_to_another_user) {
   test::make_bushy(a, 1, 2, 1);

@@ -68,7 +68,8 @@ struct compare_report {
 ///
 /// Returns  how many names differ; what could not be read. Which ones and how, `sink` is told
 /// Errors   as openat(2) for both; ENOMEM
-/// Waiting  for the disk. `d` and a stop are looked at for each name and each 128 KiB of contents
+/// Waiting  for the disk, and for the end of others' leases (fcntl(2)). `d` and a stop are looked at for each
+///          name and each 128 KiB of contents
 /// Cost     memory for the names of the directories under comparison, and for each file with several names
 /// Source   A-03
 [[nodiscard]] UNIO_API result<compare_report> compare(path_handle const& first_base, path_view first,

@@ -94,7 +94,8 @@ struct copy_report {
 ///               `resume` what nothing says the source of; EPERM if .NAME.unio-copy-of is another user's, or
 ///               has several names; EACCES if the target's directory may not be read, which `durable` needs;
 ///               as openat(2) for both. Nothing was changed then
-/// Waiting       for the disk. `d` and a stop are looked at for each name and each 64 MiB
+/// Waiting       for the disk, and for the end of others' leases (fcntl(2)). `d` and a stop are looked at for
+///               each name and each 64 MiB
 /// Cancellation  leaves what was at `to` before; see `left_as`
 /// Cost          twelve system calls for a small file. `verify` waits for the disk once for each file.
 ///               Memory for each file with several names; with `resume` for each name. To replace a tree that
