@@ -301,8 +301,9 @@ result<compare_report> compare_until(path_handle const& first_base, path_view fi
     }
     if (e != 0) return code(e);
     e = all.run();
-    if (e != 0) all.report.ended = code(e);
   }
+  if (e == 0) e = all.ended();
+  if (e != 0) all.report.ended = code(e);
   all.report.entries = all.entries.load(std::memory_order_relaxed);
   return std::move(all.report);
 }

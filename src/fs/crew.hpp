@@ -121,6 +121,8 @@ class crew {
   int run() noexcept;
 
   [[nodiscard]] int threads() const noexcept { return threads_; }
+  /// The code that has ended it early, or 0.
+  [[nodiscard]] int ended() const noexcept { return ended_.load(std::memory_order_relaxed); }
   [[nodiscard]] node& root() noexcept { return *root_; }
 
   /// The path of a name in `n`, below the root, zero-terminated. Lasts until the worker's next call.

@@ -46,6 +46,22 @@ TEST_F(compare_, names_the_mounts_that_it_leaves_alone) {
   }
 }
 
+TEST_F(compare_, of_two_files_that_was_ended_says_so) {
+  unio::stop_source stop;
+  stop.request_stop();
+  auto const files = [&](tree_options const& o, unio::deadline d) {
+    return compare({}, directory / "a/file0", {}, directory / "b/file0", nullptr, {o}, d);
+  };
+  test::make_file(directory / "a/file0", "one");
+  test::make_file(directory / "b/file0", "two");
+  EXPECT_EQ(files({.stop = stop.get_token()}, {})->ended, unio::condition::canceled);
+  EXPECT_EQ(files({}, std::chrono::nanoseconds(1))->ended, unio::condition::timed_out);
+  auto const whole = files({}, {});
+  ASSERT_TRUE(whole);
+  EXPECT_FALSE(whole->ended);
+  EXPECT_NE(whole->differences, 0U);
+}
+
 // Of the first tree or the second; what could not be listed may be there all the same.
 TEST_F(compare_, calls_nothing_different_in_a_directory_that_it_could_not_list) {
   for (int const at : {1, 3}) {

@@ -1177,6 +1177,8 @@ TEST_F(copy_, waits_for_a_file_of_which_another_process_has_a_lease) {
   auto const s = clone_or_copy({}, a + "/file0", {}, directory / "d", {}, 20ms);
   ASSERT_TRUE(s);
   EXPECT_EQ(s->ended, unio::condition::timed_out);
+  EXPECT_EQ(compare({}, a + "/file0", {}, b + "/file0", nullptr, {}, 20ms)->ended,
+            unio::condition::timed_out);
   EXPECT_EQ(names(), "a b c ");
 }
 
