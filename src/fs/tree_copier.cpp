@@ -20,6 +20,13 @@ bool ends_all(std::int64_t e) noexcept {
   return e == -ENOSPC || e == -EDQUOT || e == -EROFS || e == -ENOMEM || e == -ECANCELED || e == -ETIMEDOUT;
 }
 
+/// Whether what is at a name is the copy of another name of the source already.
+enum class taken : std::uint8_t {
+  no,
+  as_name, ///< the two are one name there (case): nothing else can have it
+  as_link  ///< an ended copy has linked the two, which are two files by now
+};
+
 /// The first name of a file that has several.
 struct first_name {
   node* in;
@@ -55,6 +62,7 @@ class tree_copier final : public crew {
   bool is_whole(int out, char const* name, attributes const& a) const noexcept;
   int verify_whole(worker& w, node& n, int from, int out, char const* name, attributes const& a) noexcept;
   bool is_claimed(int out, char const* name, attributes& a) noexcept;
+  taken is_taken(int out, char const* name) noexcept;
   int claim(int out, char const* name) noexcept;
   int clear(int out, char const* name) const noexcept;
   void remove_strangers(worker& w, node& n, int in, int out) noexcept;
@@ -119,6 +127,27 @@ bool tree_copier::is_claimed(int out, char const* name, attributes& a) noexcept 
   return claimed_.find(a.id) != nullptr;
 }
 
+// Whether a directory lists this very name, and not one in another case.
+bool lists(int directory, char const* name) noexcept {
+  constexpr std::size_t room = std::size_t{32} << 10;
+  std::unique_ptr<std::byte[]> const buffer(new (std::nothrow) std::byte[room]);
+  descriptor const all(open_at(directory, ".", O_RDONLY | O_DIRECTORY));
+  while (buffer != nullptr) {
+    auto const got = sys::uninterrupted([&] { return sys::getdents64(all.get(), buffer.get(), room); });
+    if (got <= 0) break;
+    for (directory_entry const& e : directory_entries(buffer.get(), static_cast<std::size_t>(got)))
+      if (e.name() == name) return true;
+  }
+  return false;
+}
+
+taken tree_copier::is_taken(int out, char const* name) noexcept {
+  attributes a;
+  if (!is_claimed(out, name, a)) return taken::no;
+  bool const has_others = !S_ISDIR(a.mode) && a.links > 1;
+  return has_others && lists(out, name) ? taken::as_link : taken::as_name;
+}
+
 int tree_copier::claim(int out, char const* name) noexcept {
   attributes a;
   if (!is_continued_) return 0;
@@ -180,7 +209,7 @@ std::int64_t tree_copier::link(worker& w, node& n, int out, char const* name, at
       attributes y;
       bool const is_same =
           attributes_of(dir, first->name, x) == 0 && attributes_of(out, name, y) == 0 && x.id == y.id;
-      if (!is_same && !is_claimed(out, name, y) && clear(out, name) == 0)
+      if (!is_same && is_taken(out, name) != taken::as_name && clear(out, name) == 0)
         e = sys::linkat(dir, first->name, out, name, 0);
       if (is_same) e = 0;
     }
@@ -210,8 +239,9 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
     unsigned const mode = has_mode ? a.mode & 0777 : 0600;
     to.reset(open_at(out, name, flags, mode));
     if (to.get() == -EEXIST && is_continued_) {
-      if (attributes b; is_claimed(out, name, b)) return -EEXIST;
-      is_there = is_whole(out, name, a) &&
+      taken const t = is_taken(out, name);
+      if (t == taken::as_name) return -EEXIST;
+      is_there = t == taken::no && is_whole(out, name, a) &&
                  (!files_.options.verify || verify_whole(w, n, from.get(), out, name, a) == 0);
       if (is_there) return 0;
       if (int const e = clear(out, name); e < 0) return e;
@@ -280,12 +310,14 @@ std::int64_t tree_copier::copy_one(worker& w, node& n, int in, int out, director
     lock.lock();
     if (auto const e = link(w, n, out, name, a, first, is_linked); e != 0) return e;
   }
-  if (attributes b; !is_linked && is_claimed(out, name, b)) {
+  taken const t = is_linked ? taken::no : is_taken(out, name);
+  if (t == taken::as_name) {
     if (first != nullptr) first->in = nullptr;
     return -EEXIST;
   }
   bool const may_differ = files_.options.verify && S_ISLNK(a.mode);
-  if (!is_linked && is_whole(out, name, a) && !(may_differ && same_links(in, name, out, name) != 1)) {
+  if (!is_linked && t == taken::no && is_whole(out, name, a) &&
+      !(may_differ && same_links(in, name, out, name) != 1)) {
     files_.unchanged.fetch_add(1, std::memory_order_relaxed);
     return claim(out, name);
   }
@@ -307,7 +339,7 @@ int tree_copier::make_directory(worker& w, node& n) noexcept {
   auto e = sys::mkdirat(out, n.name, 0700);
   if (e == -EEXIST && is_continued_) {
     attributes a;
-    if (!is_claimed(out, n.name, a)) e = attributes_of(out, n.name, a);
+    if (is_taken(out, n.name) != taken::as_name) e = attributes_of(out, n.name, a);
     if (e == 0 && !S_ISDIR(a.mode)) {
       e = sys::unlinkat(out, n.name, 0);
       if (e == 0) e = sys::mkdirat(out, n.name, 0700);

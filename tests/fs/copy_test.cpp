@@ -1599,6 +1599,31 @@ TEST_F(resumed, links_what_is_no_file_to_what_is_there) {
   }
 }
 
+// A name that an ended copy has linked to another may be a file of its own by now, or something else.
+TEST_F(resumed, undoes_links_that_the_source_has_no_longer) {
+  std::string const cd = "cd '" + a + "' && rm again && ";
+  for (std::string const by_now : {"echo other >again", "mkdir again", "ln -s x again", "mkfifo again",
+                                   "echo text >again && touch -r file again && ln again more"}) {
+    SCOPED_TRACE(by_now);
+    for (bool const takes_first : {true, false}) { // which is copied first the filesystem decides
+      std::string const name = takes_first ? "file" : "zile";
+      ASSERT_EQ(::system(("rm -rf '" + a + "' '" + b + "'").c_str()), 0);
+      ::mkdir(a.c_str(), 0755);
+      test::make_file(a + "/" + name, "text");
+      ::link((a + "/" + name).c_str(), (a + "/again").c_str());
+      interrupt(a);
+      std::string text = cd + by_now;
+      if (auto const at = text.find("-r file"); at != std::string::npos) text.replace(at + 3, 4, name);
+      // It still has a second name, so that what was copied is taken over.
+      ASSERT_EQ(::system((text + " && ln '" + name + "' last").c_str()), 0);
+      auto const r = resume(a);
+      ASSERT_TRUE(r);
+      EXPECT_TRUE(r->is_in_place && r->failures.empty()) << r->failures[0].why.message();
+      EXPECT_EQ(compared(a, b), "");
+    }
+  }
+}
+
 TEST_F(resumed, verifies_what_it_takes_over) {
   make(a);
   set_time(a + "/l", 1000000000, 7);
