@@ -17,7 +17,10 @@ inline std::uint64_t key_of(std::uint64_t in, std::string_view name) noexcept {
   return (h ^ h >> 29) * 0x9e3779b97f4a7c15U;
 }
 
-/// By paths, sizes and times: the numbers of inodes change on vfat and FUSE while a large tree is copied.
+/// By paths, sizes and times, and one of two more: the number of the inode, which changes on vfat and FUSE
+/// while a large tree is copied; or the time of its last change, which changes when another of its names is
+/// removed. Of a file that another process has renamed to the path both differ, though it may be as large and
+/// as old.
 ///
 /// Thread safety  note() and has(): any thread
 class copied {
@@ -28,19 +31,27 @@ class copied {
   int note(std::uint64_t key, attributes const& a) noexcept {
     std::lock_guard const lock(mutex_);
     bool added = false;
-    return all_.find_or_add(entry(key, a), added) != nullptr ? 0 : -ENOMEM;
+    bool const has_room = all_.find_or_add(by_inode(key, a), added) != nullptr &&
+                          all_.find_or_add(by_change(key, a), added) != nullptr;
+    return has_room ? 0 : -ENOMEM;
   }
   /// Whether what has `key` is, as `a` says, as it was when it was copied.
   bool has(std::uint64_t key, attributes const& a) noexcept {
     std::lock_guard const lock(mutex_);
-    return all_.find(entry(key, a)) != nullptr;
+    return all_.find(by_inode(key, a)) != nullptr || all_.find(by_change(key, a)) != nullptr;
   }
 
  private:
-  static inode_id entry(std::uint64_t key, attributes const& a) noexcept {
-    std::uint64_t const is[] = {a.size, static_cast<std::uint64_t>(a.modified_s), a.modified_ns,
-                                a.mode & S_IFMT};
+  static inode_id entry(std::uint64_t key, attributes const& a, std::uint64_t x, std::uint64_t y) noexcept {
+    std::uint64_t const is[] = {
+        a.size, static_cast<std::uint64_t>(a.modified_s), a.modified_ns, a.mode & S_IFMT, x, y};
     return {key, key_of(0, {reinterpret_cast<char const*>(is), sizeof is})};
+  }
+  static inode_id by_inode(std::uint64_t key, attributes const& a) noexcept {
+    return entry(key, a, a.id.device, a.id.inode);
+  }
+  static inode_id by_change(std::uint64_t key, attributes const& a) noexcept {
+    return entry(key, a, static_cast<std::uint64_t>(a.changed_s), a.changed_ns);
   }
 
   std::mutex mutex_;

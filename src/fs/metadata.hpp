@@ -18,8 +18,10 @@ struct attributes {
   inode_id id;
   std::int64_t accessed_s;
   std::int64_t modified_s;
+  std::int64_t changed_s;
   std::uint32_t accessed_ns;
   std::uint32_t modified_ns;
+  std::uint32_t changed_ns;
   std::uint32_t mode; // with the kind
   std::uint32_t owner;
   std::uint32_t group;

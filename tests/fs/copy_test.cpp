@@ -972,6 +972,29 @@ TEST_F(copy_, move_leaves_what_others_write_into_a_tree_after_it_was_copied) {
 
 // On a filesystem whose times go by the ticks of a clock, as all do before Linux 6.13: what is as long as
 // before has its time as well.
+// As large as what it replaces, and as old: unpacked files and full segments of logs often are.
+TEST_F(copy_, move_leaves_what_others_rename_to_what_was_copied) {
+  test::make_bushy(a, 0, 2, 0);
+  std::string const other = directory / "other";
+  for (std::string const& file : {a + "/file0", other}) {
+    test::make_file(file, file == other ? "new" : "old");
+    ::truncate(file.c_str(), 3);
+    set_time(file, 1000000000, 0);
+  }
+  ::link((a + "/file1").c_str(), (a + "/again").c_str());
+  where = &a;
+  test::failing_calls calls;
+  calls.fail<&table::renameat>(EXDEV);               // as between filesystems
+  calls.answer<&table::syncfs>([](int fd) noexcept { // the copy is whole
+    ::rename((*where + "/../other").c_str(), (*where + "/file0").c_str());
+    return unio::sys::kernel.syncfs(fd);
+  });
+  expect_move_to_leave_the_source();
+  EXPECT_EQ(directory.read("a/file0"), "new");
+  EXPECT_EQ(names(), "a b ");
+  EXPECT_FALSE(test::exists(a + "/file1") || test::exists(a + "/again"));
+}
+
 TEST_F(copy_, move_leaves_what_others_write_within_a_tick_of_the_clock) {
   std::string const ram = directory / "ram";
   ::mkdir(ram.c_str(), 0755);

@@ -128,7 +128,7 @@ struct copy_report {
 /// Killed   while the source is removed: the copy is in place, and what is left of the source is called
 ///          .unio-moved-…; or as before if it cannot be renamed (directories of lower layers of overlayfs)
 /// Cost     one system call if it is a rename; otherwise clone_or_copy(), verified and durable, and reduce(),
-///          with a system call and some 100 bytes of memory more for each name
+///          with a system call and some 150 bytes of memory more for each name
 /// Source   A-05
 [[nodiscard]] UNIO_API result<copy_report> move(path_handle const& from_base, path_view from,
                                                 path_handle const& to_base, path_view to,
