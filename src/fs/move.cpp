@@ -16,8 +16,9 @@ using unio::detail::rename;
 
 // rename(2) does nothing if both are names of one file. Then removes `from`; but not if both are one name: by
 // another path to the same folder, or in another case where that does not matter. Returns 0 or a negative
-// code.
-int end_two_names(int from_dir, split_path const& from, int to_dir, char const* to) noexcept {
+// code. `left`: what has the name by now is called that, see remove_if().
+int end_two_names(int from_dir, split_path const& from, int to_dir, char const* to,
+                  char (&left)[unio::detail::longest_name + 1]) noexcept {
   attributes x{};
   attributes y{};
   descriptor const folder(open_at(from_dir, from.folder, O_PATH | O_DIRECTORY));
@@ -25,10 +26,13 @@ int end_two_names(int from_dir, split_path const& from, int to_dir, char const* 
     return attributes_of(dir, name, x) == 0 && attributes_of(to_dir, to, y) == 0 && x.id == y.id;
   };
   if (folder.get() < 0 || !are_one(folder.get(), from.name) || x.links < 2 || S_ISDIR(x.mode)) return 0;
-  char left[unio::detail::longest_name + 1];
   int const e = remove_if(folder.get(), from.name, left,
                           [&](char const* now) noexcept { return are_one(folder.get(), now); });
-  return e != -ESTALE ? e : left[0] != '\0' ? -EEXIST : 0;
+  return e != -ESTALE ? e : 0;
+}
+
+void add_left(copy_report& to, char const* name) noexcept {
+  to.failures.add({name, "remove", code(-EEXIST), "what the source is called now"});
 }
 
 result<copy_report> move_until(path_handle const& from_base, path_view from, path_handle const& to_base,
@@ -42,10 +46,16 @@ result<copy_report> move_until(path_handle const& from_base, path_view from, pat
   int const to_dir = base_of(to_base);
   auto const how = o.replace ? relink_mode::replace : relink_mode::no_replace;
   int e = rename(from_dir, from.c_str(), to_dir, to.c_str(), how);
-  if (e == 0 && o.replace) e = end_two_names(from_dir, a, to_dir, to.c_str());
   if (e == 0) {
     copy_report renamed;
     renamed.is_in_place = true;
+    char left[unio::detail::longest_name + 1] = "";
+    if (o.replace) e = end_two_names(from_dir, a, to_dir, to.c_str(), left);
+    if (left[0] != '\0') {
+      add_left(renamed, left);
+    } else if (e != 0) {
+      return code(e);
+    }
     return renamed;
   }
   // A directory that is not empty: XFS says EEXIST (rename(2)).
@@ -65,8 +75,7 @@ result<copy_report> move_until(path_handle const& from_base, path_view from, pat
   if (!removed && removed.error() == std::errc::no_such_file_or_directory) return r;
   if (!removed) r->failures.add({"", "remove", removed.error(), {}});
   if (removed) r->failures = std::move(removed->failures);
-  if (removed && removed->left_as[0] != '\0')
-    r->failures.add({removed->left_as, "remove", code(-EEXIST), "what the source is called now"});
+  if (removed && removed->left_as[0] != '\0') add_left(*r, removed->left_as);
   return r;
 }
 

@@ -1754,6 +1754,31 @@ TEST_F(copy_, verified_does_not_read_where_there_is_no_storage) {
   EXPECT_EQ(compared(a, b, {{}, difference::contents}), "");
 }
 
+TEST_F(copy_, move_of_two_names_of_one_file_names_what_has_lost_its_own) {
+  test::make_file(b, "one");
+  ::link(b.c_str(), a.c_str());
+  where = &a;
+  turn = 0;
+  test::failing_calls calls;
+  calls.answer<&table::renameat>([](int in, char const* from, int out, char const* to, unsigned f) noexcept {
+    bool const is_aside = ++turn == 2;
+    if (is_aside) { // another process exchanges it, and makes it again
+      test::make_file(*where + ".new", "exchanged");
+      ::rename((*where + ".new").c_str(), where->c_str());
+    }
+    auto const r = unio::sys::kernel.renameat(in, from, out, to, f);
+    if (is_aside) test::make_file(*where, "again");
+    return r;
+  });
+  auto const r = unio::fs::move({}, a, {}, b, {.replace = true});
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_TRUE(r->is_in_place);
+  ASSERT_EQ(r->failures.count(), 1u);
+  EXPECT_EQ(directory.read(std::string(r->failures[0].path).c_str()), "exchanged");
+  EXPECT_EQ(directory.read("a"), "again");
+  EXPECT_EQ(directory.read("b"), "one");
+}
+
 TEST_F(copy_, move_of_two_names_of_one_file_leaves_the_second) {
   test::make_file(a, "x");
   ::link(a.c_str(), b.c_str());
