@@ -2,7 +2,6 @@
 
 #include "fs/reporting.hpp"
 #include "sys/clone_extents.hpp"
-#include "sys/give_way.hpp"
 
 #include <sys/uio.h>
 
@@ -42,7 +41,8 @@ int trees::open_to_read(int dir, char const* name, void* asked,
     constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
     if (int const fd = unio::detail::open_at(dir, name, flags, 0); fd != -EAGAIN) return fd;
     if (must_end(asked)) return -ECANCELED;
-    sys::give_way(sys::yields_before_sleep);
+    constexpr timespec a_moment{.tv_sec = 0, .tv_nsec = 1'000'000};
+    sys::poll(nullptr, 0, &a_moment);
   }
 }
 
