@@ -213,4 +213,11 @@ int drop_inherited_acls(int fd) noexcept {
   return 0;
 }
 
+void drop_attributes(int fd) noexcept {
+  std::unique_ptr<char[]> const names(new (std::nothrow) char[longest_list]);
+  auto const n = names != nullptr ? sys::flistxattr(fd, names.get(), longest_list) : 0;
+  for (char const* at = names.get(); n > 0 && at < names.get() + n; at += std::strlen(at) + 1)
+    if (!is_skipped(at)) (void)sys::fremovexattr(fd, at);
+}
+
 } // namespace unio::fs::trees

@@ -87,4 +87,7 @@ int copy_attributes_of_special(int in, char const* from, int out, char const* to
 /// not give. Returns 0 or -errno.
 int drop_inherited_acls(int fd) noexcept;
 
+/// Removes the extended attributes of what an ended copy has made, which its source may not have any more.
+void drop_attributes(int fd) noexcept;
+
 } // namespace unio::fs::trees

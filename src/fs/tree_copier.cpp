@@ -386,6 +386,7 @@ int tree_copier::visit(worker& w, node& n) noexcept {
   if (n.parent != nullptr) mine.key = key_of(n.parent->extra<own>().key, n.name);
   // It may have its owner, its mode and its ACLs already.
   if (int const t = is_continued_ ? take_over(out) : 0; t != 0) fail(w, n, "", "take over", t);
+  if (is_continued_) drop_attributes(out);
   files_.report.entries.fetch_add(1, std::memory_order_relaxed);
   e = 0;
   while (e == 0 && !must_end()) {

@@ -1647,6 +1647,19 @@ TEST_F(resumed, undoes_links_that_the_source_has_no_longer) {
   }
 }
 
+TEST_F(resumed, leaves_a_directory_no_attribute_that_the_source_has_no_longer) {
+  make(a);
+  if (::setxattr((a + "/dir0").c_str(), "user.a", "value", 5, 0) != 0) GTEST_SKIP() << std::strerror(errno);
+  ::setxattr(a.c_str(), "user.b", "", 0, 0);
+  interrupt(a);
+  ::removexattr((a + "/dir0").c_str(), "user.a");
+  ::removexattr(a.c_str(), "user.b");
+  ::setxattr(a.c_str(), "user.c", "new", 3, 0);
+  auto const r = resume(a);
+  ASSERT_TRUE(r && r->is_in_place && r->failures.empty());
+  EXPECT_EQ(compared(a, b), "");
+}
+
 TEST_F(resumed, verifies_what_it_takes_over) {
   make(a);
   set_time(a + "/l", 1000000000, 7);
