@@ -7,7 +7,9 @@
 
 #include <unio/error.hpp>
 
+#include <concepts>
 #include <expected>
+#include <system_error>
 #include <utility>
 
 namespace unio::inline v0_1 {
@@ -53,5 +55,39 @@ template <class T = void> class [[nodiscard]] result : public std::expected<T, s
 
 static_assert(sizeof(result<void>) == sizeof(std::expected<void, std::error_code>));
 static_assert(sizeof(result<int>) == sizeof(std::expected<int, std::error_code>));
+
+namespace detail {
+template <class T> void as_result(result<T> const&);
+template <class R>
+concept derived_from_result = requires(R const& r) { as_result(r); };
+} // namespace detail
+
+/// Whether a result has that value, or that error (a std::unexpected), or whether two have equal values or
+/// the same error, wherever it comes from and however many bytes moved. A condition compares with error().
+template <detail::derived_from_result R, class Other>
+constexpr bool operator==(R const& r, Other const& other) {
+  using value = typename R::value_type;
+  constexpr bool is_value = std::is_same_v<Other, value>;
+  constexpr bool is_code =
+      !is_value && (std::is_error_condition_enum<Other>::value || std::is_error_code_enum<Other>::value ||
+                    std::derived_from<Other, std::error_code>);
+  static_assert(!is_code,
+                "an error compares with this, not a result: write r.error() == condition::timed_out");
+  if constexpr (!is_value && requires { other.has_value(), other.error(); }) {
+    if (!r.has_value() || !other.has_value())
+      return r.has_value() == other.has_value() && r.error() == other.error();
+    if constexpr (std::is_void_v<value>) {
+      return true;
+    } else {
+      return *r == *other;
+    }
+  } else if constexpr (!is_value && requires { other.error(); }) {
+    return !r.has_value() && r.error() == other.error();
+  } else if constexpr (is_code) {
+    return false;
+  } else {
+    return r.has_value() && *r == other;
+  }
+}
 
 } // namespace unio

@@ -79,6 +79,18 @@ TEST(io_result, moved_nothing_if_nobody_says_so) {
   EXPECT_EQ(r.bytes_transferred(), 0U);
 }
 
+TEST(result, equals_a_value_an_error_and_another_result) {
+  result<int> const three = 3, four = 4, bad = error::truncated, worse = error::end_of_stream;
+  EXPECT_TRUE(three == 3 && 3 == three && three != 4 && bad != 3);
+  EXPECT_TRUE(three == result<int>(3) && three != four && three != bad && bad != three);
+  EXPECT_TRUE(bad == result<int>(error::truncated) && bad != worse);
+  EXPECT_TRUE(bad == std::unexpected(make_error_code(error::truncated)) &&
+              three != std::unexpected(bad.error()));
+  EXPECT_TRUE(three == (std::expected<int, std::error_code>(3)) && three == result<long>(3));
+  EXPECT_TRUE(result<>() == result<>() && result<>() != result<>(error::truncated));
+  EXPECT_TRUE(io_result<int>(three, 1) == io_result<int>(three, 2) && io_result<int>(three) == three);
+}
+
 TEST(io_request, is_made_from_a_buffer_and_an_offset) {
   char memory[4];
   unio::io_request<unio::mutable_buffers> const here = memory;
