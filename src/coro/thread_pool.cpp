@@ -8,6 +8,7 @@
 //
 // In this order, because a coroutine may be destroyed only when no thread resumes another part of it.
 
+#include "core/failed_with.hpp"
 #include "driver/shared.hpp"
 #include "sys/fork.hpp"
 #include "sys/threads.hpp"
@@ -87,13 +88,19 @@ class thread_pool::state {
   failure why_not_; // of the thread started last
 };
 
+namespace {
+[[noreturn, gnu::cold]] void throw_named(failure const& why) {
+  detail::throw_error(detail::failed_with(why, "thread_pool", detail::failed_object()));
+}
+} // namespace
+
 thread_pool::thread_pool(int threads) : size_(threads) {
   UNIO_EXPECTS(threads >= 1, "a thread pool has at least one thread");
   result<std::unique_ptr<driver::pool_multiplexer>> m = driver::make_pool_multiplexer(threads);
-  if (!m.has_value()) detail::throw_error(m.error());
+  if (!m.has_value()) throw_named(m.error());
   auto made = std::make_unique<state>(std::move(*m), threads);
   for (int i = 0; i != threads; ++i)
-    if (failure const e = made->add_thread(); e) detail::throw_error(e);
+    if (failure const e = made->add_thread(); e) throw_named(e);
   multiplexer_ = &made->multiplexer();
   state_ = made.release();
 }

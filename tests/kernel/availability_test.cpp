@@ -194,6 +194,22 @@ ISOLATED_TEST(kernel_availability, says_why_when_the_program_insists_on_io_uring
   }
 }
 
+ISOLATED_TEST(kernel_availability, what_cannot_be_made_says_what_it_is) {
+  EXPECT_EQ(in_child([] {
+              rlimit const none{3, 3};
+              CHILD_EXPECTS(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+              failure const why = unio::io_multiplexer::best_available(1).error();
+              CHILD_EXPECTS(why.operation() == std::string_view("best_available"));
+              try {
+                unio::thread_pool const pool(2);
+              } catch (std::system_error const& e) {
+                return CHILD_MEETS(std::string_view(e.what()).ends_with(": Too many open files"));
+              }
+              return 1;
+            }),
+            0);
+}
+
 // Before Linux 5.11 there is no epoll_pwait2, and a filter that is older may forbid it. That it is missing is
 // found out once: the second filter kills a process that asks again.
 ISOLATED_TEST(kernel_availability, asks_for_epoll_pwait2_once_where_it_is_missing) {
