@@ -106,7 +106,9 @@ int finished(int status) {
 int wrong_usage(CLI::App const& app, CLI::ParseError const& e) {
   std::string what = e.what();
   std::erase(what, mark);
-  complain(fmt::format("unio: {}\n\n{}", escaped(what), app.help()));
+  auto const parsed = app.get_subcommands();
+  std::string const which = parsed.empty() ? "" : " " + parsed.back()->get_name();
+  complain(fmt::format("unio: {}\nTry: unio{} --help\n", escaped(what), which));
   return 2;
 }
 
