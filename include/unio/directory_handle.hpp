@@ -65,9 +65,6 @@ class UNIO_API directory_handle : public path_handle {
   /// EACCES.
   [[nodiscard]] result<directory_handle> clone() const noexcept;
 
-  /// barrier, try_barrier, …: names that were made, renamed or removed in it are durable. See async_barrier.
-  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind, what, = barrier_kind::wait_all))
-
  private:
   friend struct detail::opened<directory_handle>;
   explicit directory_handle(int fd) noexcept : path_handle(fd, handle_kind::directory) {}

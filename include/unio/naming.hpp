@@ -57,7 +57,7 @@ enum class unlink_mode : std::uint8_t {
 //   Concurrency   any number at once, of any threads; each operation as io_operation
 //   Cancellation  the deadline and a stop bound the wait to begin. A call that has begun is not interrupted:
 //                 its result is reported
-//   Durability    the change survives a power loss after a barrier of the directory (directory_handle)
+//   Durability    the change survives a power loss after a barrier of the directory (path_handle)
 //   Cost          no allocation; one system call, where nothing else is said
 //   Runs as       the system call on a thread that may block, on every driver: the ring's own operations
 //                 always take a thread of the kernel

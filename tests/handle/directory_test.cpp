@@ -317,25 +317,22 @@ UNIO_ON_BOTH_DRIVERS(directory_on);
 TEST(barrier, of_a_path_handle_makes_names_durable) {
   test::temporary_directory const d;
   path_handle anchor = path_handle::path(d.handle(), ".").value();
-  auto const barrier = [](path_handle& h, unio::barrier_kind what) {
-    return unio::detail::blocking(unio::async_barrier(h, what));
-  };
   constexpr unio::barrier_kind that_wait[] = {unio::barrier_kind::wait_all,
                                               unio::barrier_kind::wait_data_only};
   for (auto const what : that_wait) {
-    EXPECT_TRUE(barrier(anchor, what));
+    EXPECT_TRUE(anchor.barrier(what));
     failing_calls calls;
     calls.fail<&table::fsync>(EIO, {.times = which_calls::all});
-    EXPECT_EQ(barrier(anchor, what).error().value(), EIO);
+    EXPECT_EQ(anchor.barrier(what).error().value(), EIO);
   }
   // After those, as a worker makes a call when its job is done already.
   for (auto const what : that_wait) {
     auto const awaited = [](path_handle& h, unio::barrier_kind k) -> unio::task<std::error_code> {
-      co_return (co_await unio::io_awaitable<unio::async_barrier>(unio::async_barrier(h, k))).error();
+      co_return (co_await h.co_barrier(k)).error();
     };
     EXPECT_EQ(unio::run(awaited(anchor, what)).value(), 0);
   }
-  EXPECT_TRUE(barrier(anchor, unio::barrier_kind::nowait_all));
+  EXPECT_TRUE(anchor.barrier(unio::barrier_kind::nowait_all));
 }
 
 } // namespace
