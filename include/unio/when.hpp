@@ -171,8 +171,8 @@ template <class T> [[nodiscard]] task_outcome<T> take_outcome(task<T>& t) noexce
 ///
 /// Returns       if `x()` yields a result or an io_result: the same, with condition::timed_out for
 ///               condition::canceled if this timer requested the stop. Otherwise result<T>: the value (a
-///               reference as a pointer), or timed_out likewise for a std::system_error of
-///               condition::canceled
+///               reference as a pointer), or timed_out. A std::system_error of condition::canceled that
+///               leaves `x()` is timed_out likewise, whatever it yields
 /// Errors        any other exception that leaves `x()`. If the timer cannot start: why, in place of timed_out
 /// Values        beat the timer: what `x()` yields although it was asked to stop is returned, a success of a
 ///               result<void> too. A task<> yields nothing that could be lost: if the timer came first it has
