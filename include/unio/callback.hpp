@@ -18,6 +18,8 @@ template <class Sender, class Handler, class Executor> class callback_operation;
 template <class Handler, class Sender>
 concept handler_of = std::derived_from<Sender, io_operation> &&
                      std::invocable<std::decay_t<Handler>&, typename Sender::result_type>;
+template <class Handler, class Sender>
+concept mistaken_handler = std::derived_from<Sender, io_operation> && !handler_of<Handler, Sender>;
 
 } // namespace detail
 

@@ -76,10 +76,7 @@ class UNIO_API task_group : private detail::children {
   ///
   /// Calls  `handler(task_outcome<T>)`, on the executor, after the task's frame and block were freed. It must
   ///        not throw, and may start others
-  template <detail::startable_alone A, class Handler>
-    requires(std::same_as<Handler, detail::tell_the_group> ||
-             std::invocable<Handler&, task_outcome<detail::task_value_t<A>>>)
-  void start(A&& a, Handler handler);
+  template <detail::startable_alone A, class Handler> void start(A&& a, Handler handler);
   /// The same of what cannot be awaited: an error that says what to write.
   template <class... Handler> void start(detail::no_awaitable, Handler&&...) {}
 

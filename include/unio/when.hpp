@@ -96,9 +96,7 @@ template <detail::task_range R>
 /// Errors   if none succeeds, the first failure: its exception is thrown, or its value returned. So it goes
 ///          on after a time limit that was exceeded: `race` does not
 /// Source   P2300 §4.20.12, where an error is no value; P0159 §2.9 for the name
-template <detail::can_be_awaited... A>
-  requires(sizeof...(A) > 0)
-[[nodiscard]] auto when_any(A&&... a);
+template <detail::can_be_awaited... A> [[nodiscard]] auto when_any(A&&... a);
 
 /// The same for tasks in a container or a span, which stay there: take_outcome() gives the others' outcomes.
 ///
@@ -118,9 +116,7 @@ template <detail::task_range R>
 ///          has its value there, so bytes that it has read are not lost
 /// Errors   an exception of the first to end is thrown; an error in its result is a value
 /// Source   P0159 §2.9; JavaScript's Promise.race and tokio's select! for the meaning
-template <detail::can_be_awaited... A>
-  requires(sizeof...(A) > 0)
-[[nodiscard]] auto race(A&&... a);
+template <detail::can_be_awaited... A> [[nodiscard]] auto race(A&&... a);
 
 /// The same for tasks in a container or a span, which stay there: take_outcome() gives the others' outcomes.
 ///

@@ -135,4 +135,17 @@ void start(io_multiplexer& m, Sender sender, Handler&& handler, stop_token stop)
   start(m.executor(), std::move(sender), std::forward<Handler>(handler), stop);
 }
 
+// A handler that does not take the result: an error that says what to write.
+template <class Sender, class Handler>
+  requires detail::mistaken_handler<Handler, Sender>
+void start(Sender, Handler&&, stop_token = {}) {
+  static_assert(detail::handler_of<Handler, Sender>,
+                "the handler is called with the operation's result: write [](auto result) { ... }");
+}
+template <class Place, class Sender, class Handler>
+  requires detail::mistaken_handler<Handler, Sender>
+void start(Place&&, Sender sender, Handler&& handler, stop_token = {}) {
+  start(std::move(sender), std::forward<Handler>(handler));
+}
+
 } // namespace unio

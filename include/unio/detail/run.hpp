@@ -179,6 +179,18 @@ class UNIO_TO_AWAIT run_on_awaitable : public child<run_on_awaitable<Executor, T
   Executor executor_;
 };
 
+template <class Handler, class A>
+concept outcome_handler = std::invocable<Handler&, task_outcome<task_value_t<A>>>;
+/// A third argument that is no handler, no option and no further task.
+template <class Handler, class A>
+concept mistaken_outcome_handler =
+    !outcome_handler<Handler, A> && !std::convertible_to<Handler, run_options> && !startable<Handler>;
+template <class A, class Handler> struct what_a_handler_takes {
+  static_assert(outcome_handler<Handler, A>,
+                "the handler is called with the outcome of the task, a value or an "
+                "exception: write [](auto const& outcome) { ... }");
+};
+
 } // namespace detail
 
 template <is_executor Executor, detail::startable_alone A, class Handler>
@@ -245,6 +257,14 @@ template <is_executor Executor, detail::startable A> auto run_on(Executor execut
 template <is_executor Executor, class... Rest> void async_run(Executor, detail::no_awaitable, Rest&&...) {}
 template <class... Rest> void async_run(io_multiplexer&, detail::no_awaitable, Rest&&...) {}
 template <detail::startable A, class... Rest> void async_run(detail::no_executor, A&&, Rest&&...) {}
+template <is_executor Executor, detail::startable_alone A, detail::mistaken_outcome_handler<A> Handler>
+void async_run(Executor, A&&, Handler const&, run_options const& = {}) {
+  (void)detail::what_a_handler_takes<A, Handler>();
+}
+template <detail::startable_alone A, detail::mistaken_outcome_handler<A> Handler>
+void async_run(io_multiplexer&, A&&, Handler const&, run_options const& = {}) {
+  (void)detail::what_a_handler_takes<A, Handler>();
+}
 template <detail::startable A>
 detail::task_value_t<A> sync_wait(detail::no_executor, A&&, run_options const& = {}) {
   __builtin_unreachable();

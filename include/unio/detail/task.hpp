@@ -157,6 +157,12 @@ template <class T, bool Tail> class task_promise : public task_promise_base<T, T
   void return_value(U&& value) {
     this->emplace(static_cast<U&&>(value));
   }
+  /// A failure that is passed on as the result that it came in: an error that says what to write.
+  template <class U>
+    requires(!can_result_in<T, U> && is_result<U>)
+  static void return_value(U&&) {
+    static_assert(can_result_in<T, U>, "this is a result of another type: write co_return r.error(), or *r");
+  }
 };
 template <bool Tail> class task_promise<void, Tail> : public task_promise_base<void, Tail> {
  public:

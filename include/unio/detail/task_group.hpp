@@ -118,15 +118,16 @@ class UNIO_TO_AWAIT task_group::join_awaitable : private unio::stop_node {
 inline task_group::join_awaitable task_group::co_join() noexcept { return join_awaitable(*this); }
 inline task_group::join_awaitable task_group::join() noexcept { return co_join(); }
 
-template <detail::startable_alone A, class Handler>
-  requires(std::same_as<Handler, detail::tell_the_group> ||
-           std::invocable<Handler&, task_outcome<detail::task_value_t<A>>>)
-void task_group::start(A&& a, Handler handler) {
-  using member = detail::member_of_group<detail::task_value_t<A>, Handler>;
-  static_assert(alignof(member) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
-                "blocks of the pool are not aligned so far");
-  auto* const m = new member(detail::as_task<A>(static_cast<A&&>(a)), std::move(handler), *this);
-  run(*m, m->prepare(environment_));
+template <detail::startable_alone A, class Handler> void task_group::start(A&& a, Handler handler) {
+  if constexpr (std::same_as<Handler, detail::tell_the_group> || detail::outcome_handler<Handler, A>) {
+    using member = detail::member_of_group<detail::task_value_t<A>, Handler>;
+    static_assert(alignof(member) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
+                  "blocks of the pool are not aligned so far");
+    auto* const m = new member(detail::as_task<A>(static_cast<A&&>(a)), std::move(handler), *this);
+    run(*m, m->prepare(environment_));
+  } else {
+    (void)detail::what_a_handler_takes<A, Handler>();
+  }
 }
 
 } // namespace unio

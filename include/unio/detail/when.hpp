@@ -319,9 +319,8 @@ template <detail::task_range R>
 inline auto when_all_succeed(R&& tasks) {
   return detail::gather_range<detail::waiting_for::successes>(tasks);
 }
-template <detail::can_be_awaited... A>
-  requires(sizeof...(A) > 0)
-inline auto when_any(A&&... a) {
+template <detail::can_be_awaited... A> inline auto when_any(A&&... a) {
+  static_assert(sizeof...(A) != 0, "when_any of nothing at all would wait for ever");
   return detail::gather<detail::waiting_for::first_success>(static_cast<A&&>(a)...);
 }
 template <detail::task_range R>
@@ -331,9 +330,8 @@ inline auto when_any(R&& tasks) {
   return detail::gather_range<detail::waiting_for::first_success>(tasks);
 }
 
-template <detail::can_be_awaited... A>
-  requires(sizeof...(A) > 0)
-inline auto race(A&&... a) {
+template <detail::can_be_awaited... A> inline auto race(A&&... a) {
+  static_assert(sizeof...(A) != 0, "race of nothing at all would wait for ever");
   return detail::gather<detail::waiting_for::first_end>(static_cast<A&&>(a)...);
 }
 template <detail::task_range R>
