@@ -13,7 +13,8 @@
 //                Every 64th wait that need not suspend lets other coroutines run (task.hpp)
 // Resumes        on the executor of the coroutine's environment, by posting: never inside the call that ends
 //                the wait
-// Errors         condition::canceled, from every wait. Waits return nothing, but co_lock() returns a guard
+// Returns        each wait a result<void>, but co_lock() a result<guard>
+// Errors         condition::canceled, from every wait
 // Cancellation   by the environment's stop token, from any thread: the wait ends with condition::canceled.
 //                After a stop it does not begin, even if it need not wait. What was granted before the stop
 //                counts: a wait that ends with canceled was granted nothing
