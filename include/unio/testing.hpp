@@ -111,8 +111,9 @@ struct route {
 ///
 /// Datagrams travel between the simulated sockets by their addresses. What is sent to one whose memory is
 /// full is lost without a report, and so is what is sent to no socket, but where the sender is connected
-/// there: it is told once (ECONNREFUSED). They are told where they came from and went to, with marks and
-/// the virtual time, are cut into segments, and are never joined. Descriptors are not carried.
+/// there: it is told once (ECONNREFUSED). They are told where they came from and, as far as options ask for
+/// it, went to, with marks and the virtual time; are cut into segments, and are never joined. Descriptors
+/// are not carried.
 ///
 /// Time           moves only while the simulation sleeps, to the next deadline, event, arrival or completion,
 ///                with advance(), and by a microsecond with each look that finds nothing while something is
