@@ -32,8 +32,8 @@ concept receiver_of = requires(Receiver& r, typename Sender::result_type result)
 ///               runs it does the rest. Connections of atomic_ senders: any thread, for which they have
 ///               finished once set_done has returned
 /// Throws        what moving the receiver throws, before it is started; nothing later
-/// Destruction   in flight cancels the operation and waits until it has finished. It calls no receiver; of files
-///               and names, and of pages that are being sent, those of others. On another thread it waits for
+/// Destruction   in flight cancels the operation and waits until it has finished. It calls no receiver; of
+///               files, names, and pages that are being sent, those of others. On another thread it waits for
 ///               the one that runs it, and for a call of the receiver that is under way. Where that one waits
 ///               for this thread in the same way, or closes what it has in flight, this thread's multiplexers
 ///               go on as well. Not allowed inside set_value; allowed inside set_done

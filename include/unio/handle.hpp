@@ -113,8 +113,8 @@ class UNIO_API handle {
 
   /// Closes it: cancels the operations in flight on it, in every thread's multiplexer, waits until the last
   /// one has ended (receivers get condition::canceled; one that another thread calls may still be running),
-  /// and only then closes the descriptor and frees its number. Other receivers are called only where a worker,
-  /// a device or a peer decides how long it takes: of files, and of pages that are being sent.
+  /// and only then closes the descriptor and frees its number. Other receivers are called only where a
+  /// worker, a device or a peer decides how long it takes: of files, and of pages that are being sent.
   ///
   /// Returns        nothing; also for a closed handle
   /// Errors         as close(2); the descriptor is gone in any case

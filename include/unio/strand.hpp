@@ -19,8 +19,8 @@ namespace unio::inline v0_1 {
 ///   post(w)       one atomic exchange; if the strand was idle, a post to the inner executor as well
 ///
 /// Thread safety  distinct and shared: safe. withdraw() inside it, or while no thread posts to it
-/// Fairness       after 64 in a row the strand yields to the inner executor. A coroutine that comes back from a
-///                run_on() here is posted to its own executor: it does not keep the strand
+/// Fairness       after 64 in a row the strand yields to the inner executor. A coroutine that comes back from
+///                a run_on() here is posted to its own executor: it does not keep the strand
 /// Lifetime       copies share one state, which lives until the last copy is gone and its queue is empty. The
 ///                inner executor is copied; what it refers to must outlive the strand. If the inner executor
 ///                ends first, so do the coroutines that are queued

@@ -181,8 +181,8 @@ TEST(resolve, asks_again_while_something_is_renamed) {
   EXPECT_EQ(calls.count<&table::openat2>(), 21);
 }
 
-// Where there is no openat2(2): what has the name is a link whenever it is opened, and a file when it is looked
-// at. It is no chain of links.
+// Where there is no openat2(2): what has the name is a link whenever it is opened, and a file when it is
+// looked at. It is no chain of links.
 TEST(resolve, opens_again_what_was_a_link_for_a_moment) {
   test::temporary_directory const directory;
   directory.write("a", "");

@@ -1,6 +1,6 @@
-// Programs of coroutines that a seed draws: tasks that wait for each other, for all or the first of several, in
-// groups, on strands, behind locks and channels, with time limits; that throw, are stopped, or are destroyed at
-// any moment. Whatever they do, nothing runs that is destroyed, and all that was taken is given back.
+// Programs of coroutines that a seed draws: tasks that wait for each other, for all or the first of several,
+// in groups, on strands, for locks and channels, with time limits; that throw, are stopped, or are destroyed
+// at any moment. Whatever they do, nothing runs that is destroyed, and all that was taken is given back.
 
 #include "support.hpp"
 #include "support/other_thread.hpp"
