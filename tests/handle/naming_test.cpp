@@ -246,8 +246,9 @@ TEST(naming, removes_nothing_of_another_process_where_a_filesystem_has_no_flags)
     calls.answer<&table::linkat>(
         [](int from_dir, char const* from, int to_dir, char const* to, int flags) noexcept {
           auto const r = unio::sys::kernel.linkat(from_dir, from, to_dir, to, flags);
-          if (char const* const once = std::exchange(in_the_gap, nullptr); once != nullptr)
+          if (char const* const once = std::exchange(in_the_gap, nullptr); once != nullptr) {
             EXPECT_EQ(std::system(once), 0);
+          }
           return r;
         });
     unio::path_handle const& in = directory.handle();
