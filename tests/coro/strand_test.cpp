@@ -2,6 +2,7 @@
 // of strands; taking back; the end of what it runs on.
 
 #include "coro/waiting.hpp"
+#include "support/tasks.hpp"
 #include "support/test.hpp"
 #include "support/work.hpp"
 
