@@ -257,9 +257,7 @@ THREADS = [
         ("driver/engine/handover.cpp", "if (mail_.take_wake()) shared_->give_wake();", "")]),
     ("a wake is for a blocking call", "a_wake_is_for_a_run_and_not_for_a_blocking_call", [
         ("driver/shared/waking.cpp", "s.takes_wakes() && take_wake()", "take_wake()"),
-        ("driver/engine/rooms.hpp",
-         "if (shared_ != nullptr && std::exchange(woken, false)) shared_->give_wake();",
-         "")]),
+        ("driver/engine/several.cpp", "if (was_woken || woken) pass_wake_on();", "")]),
     ("a wake is for the run of a task", "a_wake_is_for_a_run_and_not_for_that_of_a_task", [
         ("coro/away.cpp", "one_of_several != nullptr ? one_of_several->run_in_call() : m->run()", "m->run()")]),
     ("a thread that has slept for long seems to be away since", "goes_on_soon_though_its_thread_has_slept_for_long", [

@@ -21,18 +21,20 @@ bool may_take_long(io_operation const& op) noexcept {
 } // namespace
 
 // Takes in what the kernel, workers, other threads and moments bring, and sleeps until there is something.
-// What was ready before does not keep it awake. A wake() is for a run() that follows.
+// With known_results_ at 0 or above it is alone: what was ready before does not keep it awake. A wake() is for
+// a run() that follows.
 void engine::take_in() noexcept {
+  bool const is_alone = std::exchange(known_results_, -1) >= 0;
   if (ensure_bound() != 0) return sys::pause();
   bool const outer_call = be_in_call(true);
   bool woken = false;
   turn_.aside([&] {
     take_posted();
     woken = mail_.take_wake();
-    known_results_ = turn_.results();
-    fails_ = reap(turn_.has_later() ? 0 : next_due()) < 0;
+    if (is_alone) known_results_ = turn_.results();
+    bool const goes_on = turn_.has_later() || (!is_alone && (turn_.has_ready() || any_posted_here() != 0));
+    (void)fetch_apart(bound(*this, -1, forever), goes_on ? 0 : next_due(), false);
     known_results_ = -1;
-    take_messages();
     expire();
   });
   (void)be_in_call(outer_call);
@@ -66,31 +68,23 @@ void engine::abandon(io_operation& op) noexcept {
       int const counted = delivered_;
       deliver_now(*one);
       delivered_ = counted;
-    } else if (may_take_long(op)) {
-      reach([&] { return is_over() || !may_take_long(op); });
     } else {
-      take_in();
+      may_take_long(op) ? go_on() : void(known_results_ = 0);
+      if (!is_over() && result_of(op) == nullptr) take_in();
     }
   }
   if (is_elsewhere(op) && !op.finished()) op.multiplexer()->abandon(op);
 }
 
 void engine::cancel_all_on(int fd) noexcept {
-  descriptor* const d = descriptors_.find(fd);
-  if (d == nullptr) return;
-  for (io_operation* op = d->in_flight; op != nullptr;) {
-    io_operation* const next = op->links.next_on_handle;
-    if (op->fd() == fd) cancel(*op);
-    op = next;
-  }
-  if (several_descriptors_ == 0) return;
-  descriptors_.for_each([&](descriptor& other) {
-    for (io_operation* op = other.in_flight; op != nullptr;) {
-      io_operation* const next = op->links.next_on_handle;
-      if (op->fd() != fd && uses(*op, fd)) cancel(*op);
-      op = next;
+  auto const cancel_in = [&](descriptor& d) {
+    for (io_operation *op = d.in_flight, *next; op != nullptr; op = next) {
+      next = op->links.next_on_handle;
+      if (uses(*op, fd)) cancel(*op);
     }
-  });
+  };
+  if (descriptor* const d = descriptors_.find(fd); d != nullptr) cancel_in(*d);
+  if (several_descriptors_ != 0) descriptors_.for_each(cancel_in);
 }
 
 // One of those in flight on it of which `is_wanted`, or null.
@@ -109,7 +103,9 @@ template <class IsWanted> io_operation* engine::find_in_flight(int fd, IsWanted 
 // well, and would be nested in each other without bound.
 void engine::forget_here(int fd) noexcept {
   if (inherited_by_fork()) return;
-  auto const any = [](io_operation const&) { return true; };
+  using asks = bool (*)(io_operation const&) noexcept; // one find_in_flight() for all
+  asks const any = [](io_operation const&) noexcept { return true; }, takes_long = &may_take_long,
+             is_made_of_others = &has_members;
   auto const is_here = [fd](io_operation const& op) {
     return op.links.is.where != place::ready && uses(op, fd);
   };
@@ -126,17 +122,16 @@ void engine::forget_here(int fd) noexcept {
     turn_.queue_next_inline();
     io_operation* one = turn_.find_result(is_here);
     if (one == nullptr && !has_some) break;
-    if (one == nullptr)
-      (void)find_in_flight(fd, [&](io_operation& op) { return (one = result_of(op)) != nullptr; });
+    if (one == nullptr) {
+      io_operation* const whole = find_in_flight(fd, is_made_of_others);
+      if (whole != nullptr) one = result_of(*whole);
+    }
     if (one != nullptr) {
       deliver_now(*one);
-    } else if (find_in_flight(fd, may_take_long) != nullptr) {
-      reach([&] {
-        cancel_all_on(fd);
-        return find_in_flight(fd, may_take_long) == nullptr;
-      });
     } else {
-      take_in();
+      bool const lets_others_run = find_in_flight(fd, takes_long) != nullptr;
+      lets_others_run ? go_on() : void(known_results_ = 0);
+      if (!lets_others_run || (find_in_flight(fd, takes_long) != nullptr && !turn_.has_results())) take_in();
     }
   }
   if (descriptor* const d = descriptors_.find(fd); d != nullptr) unregister(*d, fd);

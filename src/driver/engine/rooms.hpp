@@ -109,22 +109,18 @@ inline bool engine::be_in_call(bool on) noexcept {
 }
 
 // Runs until an end is reached that has to be: until then the kernel may use the caller's memory or
-// descriptor, whatever is short. A wake() that comes in between is for another thread's run(), or for the
-// next. Returns how many values were delivered.
+// descriptor, whatever is short. Returns how many values were delivered.
 template <class Reached, class Failed> int engine::reach(Reached reached, Failed failed) noexcept {
-  bool woken = false;
   int values = 0;
   while (!reached()) {
-    if (shared_ != nullptr && std::exchange(woken, false)) shared_->give_wake(); // it was for a run() before
     values_ = 0;
-    result<int> const r = run_turns(-1, forever, &woken);
+    bool const ran = run_in_call().has_value();
     values += std::exchange(values_, 0);
-    if (r.has_value()) continue;
+    if (ran) continue;
     if (inherited_by_fork()) break; // the parent's operations; this process has only their memory
     failed();
     if (!reached()) sys::pause();
   }
-  if (woken) pass_wake_on();
   return values;
 }
 template <class Reached> void engine::reach(Reached reached) noexcept {

@@ -57,10 +57,12 @@ void engine::come_back(unsigned depth) noexcept {
   depth_ = depth;
 }
 
+// A wake() that comes before or in between is for another thread's run(), or for the next.
 result<int> engine::run_in_call() noexcept {
+  bool const was_woken = mail_.take_wake();
   bool woken = false;
   result<int> const r = run_turns(-1, forever, &woken);
-  if (woken) shared_->give_wake();
+  if (was_woken || woken) pass_wake_on();
   return r;
 }
 
