@@ -21,8 +21,8 @@ bool may_take_long(io_operation const& op) noexcept {
 } // namespace
 
 // Takes in what the kernel, workers, other threads and moments bring, and sleeps until there is something.
-// With known_results_ at 0 or above it is alone: what was ready before does not keep it awake. A wake() is for
-// a run() that follows.
+// With known_results_ at 0 or above it is alone: what was ready before does not keep it awake. A wake() is
+// for a run() that follows.
 void engine::take_in() noexcept {
   bool const is_alone = std::exchange(known_results_, -1) >= 0;
   if (ensure_bound() != 0) return sys::pause();
