@@ -191,10 +191,12 @@ TEST_P(workers, do_not_use_a_directory_that_was_closed) {
 
 TEST_P(workers, serve_several_multiplexers) {
   seen s;
+  // Made here: it takes a variable of the environment, which threads cannot change at the same time.
+  std::vector<std::unique_ptr<unio::io_multiplexer>> all;
+  for (int t = 0; t != 4; ++t) all.push_back(test::make_multiplexer(GetParam().c_str()).value());
   std::vector<std::thread> threads;
-  for (int t = 0; t != 4; ++t)
-    threads.emplace_back([&] {
-      auto const mine = test::make_multiplexer(GetParam().c_str()).value();
+  for (auto& of_one : all)
+    threads.emplace_back([&s, mine = std::move(of_one)] {
       for (int i = 0; i != 500; ++i) {
         std::deque<directory_job> two;
         two.emplace_back(s, *mine, 0us, 5).start();
