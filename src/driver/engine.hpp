@@ -277,7 +277,7 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   void drop_posted() noexcept;
   template <class IsWanted> io_operation* find_in_flight(int fd, IsWanted is_wanted) noexcept;
   [[nodiscard]] io_operation* result_of(io_operation& op) noexcept;
-  [[gnu::cold]] void take_in() noexcept;
+  [[gnu::cold]] void take_in(bool alone) noexcept;
   /// Of a call that waits for one thing, which takes no wake(). Returns whether it was of one before.
   bool be_in_call(bool on) noexcept;
   template <class Reached, class Failed> int reach(Reached reached, Failed failed) noexcept;

@@ -21,18 +21,17 @@ bool may_take_long(io_operation const& op) noexcept {
 } // namespace
 
 // Takes in what the kernel, workers, other threads and moments bring, and sleeps until there is something.
-// With known_results_ at 0 or above it is alone: what was ready before does not keep it awake. A wake() is
+// `alone`: no other receiver runs until then, so what was ready before does not keep it awake. A wake() is
 // for a run() that follows.
-void engine::take_in() noexcept {
-  bool const is_alone = std::exchange(known_results_, -1) >= 0;
+void engine::take_in(bool alone) noexcept {
   if (ensure_bound() != 0) return sys::pause();
   bool const outer_call = be_in_call(true);
   bool woken = false;
   turn_.aside([&] {
     take_posted();
     woken = mail_.take_wake();
-    if (is_alone) known_results_ = turn_.results();
-    bool const goes_on = turn_.has_later() || (!is_alone && (turn_.has_ready() || any_posted_here() != 0));
+    if (alone) known_results_ = turn_.results();
+    bool const goes_on = turn_.has_later() || (!alone && (turn_.has_ready() || any_posted_here() != 0));
     (void)fetch_apart(bound(*this, -1, forever), goes_on ? 0 : next_due(), false);
     known_results_ = -1;
     expire();
@@ -69,8 +68,9 @@ void engine::abandon(io_operation& op) noexcept {
       deliver_now(*one);
       delivered_ = counted;
     } else {
-      may_take_long(op) ? go_on() : void(known_results_ = 0);
-      if (!is_over() && result_of(op) == nullptr) take_in();
+      bool const alone = !may_take_long(op);
+      if (!alone) go_on();
+      if (!is_over() && result_of(op) == nullptr) take_in(alone);
     }
   }
   if (is_elsewhere(op) && !op.finished()) op.multiplexer()->abandon(op);
@@ -129,9 +129,9 @@ void engine::forget_here(int fd) noexcept {
     if (one != nullptr) {
       deliver_now(*one);
     } else {
-      bool const lets_others_run = find_in_flight(fd, takes_long) != nullptr;
-      lets_others_run ? go_on() : void(known_results_ = 0);
-      if (!lets_others_run || (find_in_flight(fd, takes_long) != nullptr && !turn_.has_results())) take_in();
+      bool const alone = find_in_flight(fd, takes_long) == nullptr;
+      if (!alone) go_on();
+      if (alone || (find_in_flight(fd, takes_long) != nullptr && !turn_.has_results())) take_in(alone);
     }
   }
   if (descriptor* const d = descriptors_.find(fd); d != nullptr) unregister(*d, fd);

@@ -88,7 +88,7 @@ class engine_state {
   int values_ = 0;                        ///< of what that returned: values delivered, without posted work
   bool notified_end_ = false;             ///< an end was delivered without a value
   bool took_wake_ = false;                ///< a turn has ended because of wake()
-  int known_results_ = -1;                ///< in take_in(): results that waited when it began
+  int known_results_ = -1;                ///< in take_in(), alone: results that waited when it began
   unsigned looks_ = 0;                    ///< of poll(), in vain
   bool in_call_ = false;                  ///< the innermost turn is of a call that waits for one thing
   patience for_workers_;                  ///< whether to sleep at once while a worker has something
