@@ -275,7 +275,11 @@ THREADS = [
         ("coro/thread_pool.cpp", "    multiplexer_->drop_what_waits();\n", "")]),
     ("what a thread forks is dropped as if that had ended",
      "what_a_thread_posts_that_runs_a_pool_while_that_is_joined_is_dropped", [
-        ("driver/shared/crew.cpp", "      s.age(); // its thread", "      if (work* const f = s.pop_forked(); f != nullptr) return f; // its thread")]),
+        ("driver/shared/crew.cpp", "    s.age(); // its thread", "    if (work* const f = s.pop_forked(); f != nullptr) return f; // its thread")]),
+    ("at its end a multiplexer drops nothing while it waits for what it drops", "give_everything_back_when_the_pool_ends", [
+        ("coro/away.cpp", "  if (dropping::is_about(here))", "  if (false)")]),
+    ("a chain that is being dropped is dropped again", "give_everything_back_when_the_pool_ends", [
+        ("coro/task.cpp", "      if (r->root_ == &root) return;", "      if (r->root_ == &root) break;")]),
     ("a thread that ends waits for what it has",
      "the_multiplexer_is_destroyed_when_a_thread_has_handed_over", [
         ("driver/engine/handover.cpp", "came_back(op);\n          return false;", "came_back(op);")]),

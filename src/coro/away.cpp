@@ -1,3 +1,4 @@
+#include "core/dropping.hpp"
 #include "core/thread_token.hpp"
 #include "coro/strands.hpp"
 #include "driver/engine.hpp"
@@ -124,6 +125,11 @@ void away::call_back(io_multiplexer* theirs) noexcept {
   io_multiplexer* const here = runs(theirs)               ? theirs
                                : runs(with_->multiplexer) ? with_->multiplexer
                                                           : nullptr;
+  if (dropping::is_about(here)) // and nothing else brings it to an end
+    return sys::await_other([&] {
+      while (!ended_.is_awake() && dropping::one()) continue;
+      return ended_.is_awake();
+    });
   if (!ended_.wait(here).has_value()) (void)ended_.wait();
 }
 

@@ -19,6 +19,7 @@
 // null acquires (and which then posts). The poster's writes happen before its work by the release of the
 // link, or of the post.
 
+#include "core/dropping.hpp"
 #include "coro/strands.hpp"
 #include "sys/give_way.hpp"
 
@@ -150,7 +151,7 @@ void strand_state::drop() noexcept {
   {
     turn const here(*this); // dropping one work may destroy later ones
     do {
-      while (work* const w = pop()) (*w)(false);
+      dropping::all<&strand_state::pop>(*this);
     } while (!end_if_empty());
   }
   release();

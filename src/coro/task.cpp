@@ -6,14 +6,39 @@
 #include <unio/task.hpp>
 
 #include <cstdlib>
+#include <utility>
 
 namespace unio::inline v0_1 {
+
+namespace {
+/// A chain that this thread destroys, because one of its resumptions was dropped. While it waits, the others
+/// are dropped: they go with it.
+class dropped_root {
+ public:
+  static void drop(work& root) noexcept {
+    for (dropped_root const* r = innermost; r != nullptr; r = r->outer_)
+      if (r->root_ == &root) return;
+    dropped_root const here(root);
+    root(false);
+  }
+
+ private:
+  explicit dropped_root(work& r) noexcept : root_(&r), outer_(std::exchange(innermost, this)) {}
+  dropped_root(dropped_root const&) = delete;
+  ~dropped_root() { innermost = outer_; }
+  static constinit thread_local dropped_root const* innermost;
+  work const* root_;
+  dropped_root const* outer_;
+};
+constinit thread_local dropped_root const* dropped_root::innermost = nullptr;
+} // namespace
 
 void resumption::invoke(work& w, bool run) noexcept {
   auto& self = static_cast<resumption&>(w);
   if (run) return detail::resume(self.handle_);
   self.handle_ = nullptr;
-  if (environment const* const e = self.environment_; e != nullptr && e->root != nullptr) (*e->root)(false);
+  if (environment const* const e = self.environment_; e != nullptr && e->root != nullptr)
+    dropped_root::drop(*e->root);
 }
 
 void resumption::take_back(executor_ref e) noexcept {

@@ -275,6 +275,7 @@ class engine final : public leaves_remains, public engine_state, public io_multi
   int run_posted_anew(bound const& b) noexcept;
   void take_posted() noexcept;
   void drop_posted() noexcept;
+  work* next_to_drop() noexcept;
   template <class IsWanted> io_operation* find_in_flight(int fd, IsWanted is_wanted) noexcept;
   [[nodiscard]] io_operation* result_of(io_operation& op) noexcept;
   [[gnu::cold]] void take_in(bool alone) noexcept;

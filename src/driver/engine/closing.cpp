@@ -1,5 +1,6 @@
 // Operations that a blocking call waits for, and the end.
 
+#include "core/dropping.hpp"
 #include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"
 #include "driver/registry.hpp"
@@ -120,13 +121,14 @@ void engine::end_what_stays() noexcept {
   });
 }
 
+work* engine::next_to_drop() noexcept {
+  posted_now_.append(posted_here_);
+  return posted_now_.pop();
+}
+
 void engine::drop_posted() noexcept {
   take_posted();
-  posted_now_.append(posted_here_);
-  while (work* const w = posted_now_.pop()) {
-    (*w)(false);
-    posted_now_.append(posted_here_);
-  }
+  dropping::all<&engine::next_to_drop>(*this, this);
 }
 
 void engine::shut_down() noexcept {

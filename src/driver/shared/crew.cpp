@@ -1,5 +1,6 @@
 #include "driver/shared/crew.hpp"
 
+#include "core/dropping.hpp"
 #include "driver/engine/rooms.hpp"
 #include "sys/descriptors.hpp"
 
@@ -45,18 +46,19 @@ bool crew::withdraw(work& w) noexcept {
   return std::ranges::any_of(slots(), [&](slot& s) { return s.remove(w); });
 }
 
-void crew::drop_posted() noexcept {
-  // One at a time: what is dropped may post, and may take back what waits here.
-  auto const next = [this]() noexcept -> work* {
-    for (slot* const nobodys : {&everybodys_, &new_})
-      if (work* const w = nobodys->pop(); w != nullptr) return w;
-    for (slot& s : slots()) {
-      s.age(); // its thread, if that is none of a pool's, may be there and fork more
-      if (work* const w = s.pop(); w != nullptr) return w;
-    }
-    return nullptr;
-  };
-  while (work* const w = next()) (*w)(false);
+// One at a time: what is dropped may post, and may take back what waits here.
+work* crew::next_to_drop() noexcept {
+  for (slot* const nobodys : {&everybodys_, &new_})
+    if (work* const w = nobodys->pop(); w != nullptr) return w;
+  for (slot& s : slots()) {
+    s.age(); // its thread, if that is none of a pool's, may be there and fork more
+    if (work* const w = s.pop(); w != nullptr) return w;
+  }
+  return nullptr;
+}
+
+void crew::drop_posted(io_multiplexer const& self) noexcept {
+  dropping::all<&crew::next_to_drop>(*this, &self);
 }
 
 // ---- the end of a pool ------------------------------------------------------------------------------------

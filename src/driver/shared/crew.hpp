@@ -75,8 +75,8 @@ class crew {
   void start_unclaimed(io_operation& op) noexcept;
   /// Ends those that only the caller still knows, as canceled or with `why`, and notifies their receivers.
   void end_unclaimed(operation_queue& ops, int why = 0) noexcept;
-  /// Tells what is still posted that it will not run.
-  void drop_posted() noexcept;
+  /// Tells what is still posted that it will not run. `self`: the multiplexer.
+  void drop_posted(io_multiplexer const& self) noexcept;
 
   [[nodiscard]] bool is_over() const noexcept {
     return phase_.load(std::memory_order_acquire) == phase::over; // pairs with the release in end()
@@ -98,6 +98,7 @@ class crew {
   unclaimed_operations unclaimed_;
 
  private:
+  work* next_to_drop() noexcept;
   friend class slot;
   enum class phase : int { open, closing, over };
 

@@ -180,7 +180,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   void drop_what_waits() noexcept override {
     for (operation_queue left = unclaimed_.take_all(); !left.empty(); left = unclaimed_.take_all())
       end_unclaimed(left);
-    crew::drop_posted();
+    crew::drop_posted(*this);
   }
 
  protected:
