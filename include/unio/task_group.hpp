@@ -64,7 +64,8 @@ class UNIO_API task_group : private detail::children {
   task_group& operator=(task_group const&) = delete;
   ~task_group();
 
-  /// Starts a task, or whatever can be awaited: it runs until it first suspends, then start() returns.
+  /// Starts a task, or whatever can be awaited: it runs until it first suspends, then start() returns. Inside
+  /// of 16 others, as in handlers that start tasks which end at once, it is queued instead, in one more frame.
   ///
   /// Returns  nothing; the task's value is dropped
   /// Throws   std::bad_alloc, before anything was started
@@ -104,6 +105,7 @@ class UNIO_API task_group : private detail::children {
  private:
   template <class T, class Handler> friend class detail::member_of_group;
   void run(detail::group_member& m, std::coroutine_handle<> child) noexcept;
+  static bool is_deep() noexcept;
   void replace(detail::group_member& m, detail::group_member& by) noexcept;
   void leave(detail::group_member& m) noexcept;
   void fail(std::exception_ptr e) noexcept;

@@ -12,6 +12,12 @@ void task_group::lock() noexcept {
 
 void task_group::unlock() noexcept { locked_.store(false, std::memory_order_release); }
 
+namespace {
+constinit thread_local unsigned tasks_begin = 0; // inside of each other, on this thread
+} // namespace
+
+bool task_group::is_deep() noexcept { return tasks_begin >= 16; }
+
 void task_group::run(detail::group_member& m, std::coroutine_handle<> child) noexcept {
   left_.fetch_add(1, std::memory_order_relaxed);
   lock();
@@ -20,7 +26,9 @@ void task_group::run(detail::group_member& m, std::coroutine_handle<> child) noe
   first_ = &m;
   unlock();
   detail::resume_scope const scope;
+  ++tasks_begin;
   child.resume();
+  --tasks_begin;
 }
 
 void task_group::replace(detail::group_member& m, detail::group_member& by) noexcept {

@@ -138,6 +138,19 @@ TEST(task_group, can_be_added_to_by_its_tasks) {
   }(sum));
 }
 
+TASK_TEST(task_group, whose_handlers_start_tasks_that_end_at_once_does_not_nest_as_deep) {
+  auto const at_once = [](int n) -> task<int> { co_return n; };
+  task_group group(co_await this_coro::environment);
+  int count = 0;
+  std::function<void(task_outcome<int> const&)> const go_on = [&](task_outcome<int> const& last) {
+    EXPECT_EQ(*last, count);
+    if (++count != 100'000) group.start(at_once(count), go_on);
+  };
+  group.start(at_once(0), go_on);
+  co_await group.co_join();
+  EXPECT_EQ(count, 100'000);
+}
+
 TASK_TEST(task_group, throws_the_first_exception_and_stops_the_others) {
   int stopped = 0;
   std::string what;

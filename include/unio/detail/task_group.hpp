@@ -69,6 +69,12 @@ class member_of_group final : public group_member,
   [[no_unique_address]] Handler handler_;
 };
 
+/// The same task, which begins later.
+template <class T> task<T> queued(task<T> t) {
+  co_await co_fork();
+  co_return co_await std::move(t);
+}
+
 } // namespace detail
 
 class UNIO_TO_AWAIT task_group::join_awaitable : private unio::stop_node {
@@ -123,7 +129,9 @@ template <detail::startable_alone A, class Handler> void task_group::start(A&& a
     using member = detail::member_of_group<detail::task_value_t<A>, Handler>;
     static_assert(alignof(member) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
                   "blocks of the pool are not aligned so far");
-    auto* const m = new member(detail::as_task<A>(static_cast<A&&>(a)), std::move(handler), *this);
+    auto t = detail::as_task<A>(static_cast<A&&>(a));
+    auto* const m =
+        new member(is_deep() ? detail::queued(std::move(t)) : std::move(t), std::move(handler), *this);
     run(*m, m->prepare(environment_));
   } else {
     (void)detail::what_a_handler_takes<A, Handler>();
