@@ -213,35 +213,56 @@ constexpr char const* wants_brackets = "an IPv6 address stands in brackets, as i
 
 bool has_two_colons(std::string_view text) noexcept { return text.find(':') != text.rfind(':'); }
 
-// Of an IPv4 address with its port that has a number before `rest`, as the last one of the address or not.
-[[gnu::cold, gnu::noinline]] char const* wrong_number(std::string_view all, std::string_view rest,
-                                                      std::size_t digits, bool begins_with_zero,
-                                                      bool is_last) noexcept {
+// What is wrong with an IPv4 address and its port, of which the number that stands at `at` is none, or is not
+// followed by what follows it: the first number is `which` 0, the port 4.
+[[gnu::cold, gnu::noinline]] char const* wrong_dotted(std::string_view all, char const* at,
+                                                      int which) noexcept {
+  std::string_view rest = all.substr(static_cast<std::size_t>(at - all.data()));
+  if (which == 4) {
+    std::uint16_t port = 0;
+    char const* const wrong = parse_port(rest, port);
+    return has_two_colons(all) ? wants_brackets : wrong;
+  }
+  number const n = take_number(rest);
   if (all.empty()) return "it is empty";
   if (all.find(':') == all.npos) return "a colon and the port are missing";
   if (has_two_colons(all)) return wants_brackets;
   bool const is_over = rest[0] == ':';
   if (all[0] == ':' || (!is_over && rest[0] != '.'))
     return "it is neither an IPv4 address, nor an IPv6 address in brackets, nor begins with unix:";
-  if (is_over != is_last || digits == 0) return "an IPv4 address has four numbers";
-  if (begins_with_zero) return "a number of the IPv4 address begins with a zero";
+  if (is_over != (which == 3) || n.digits == 0) return "an IPv4 address has four numbers";
+  if (n.begins_with_zero) return "a number of the IPv4 address begins with a zero";
   return "a number of the IPv4 address is over 255";
+}
+
+// Takes a number of at most `most`. After a zero no more digits, which then stand where something else should.
+inline bool take_up_to(unsigned most, char const*& at, char const* end, unsigned& value) noexcept {
+  unsigned digit = 0;
+  if (at == end || (value = static_cast<unsigned char>(*at) - unsigned{'0'}) > 9) return false;
+  ++at;
+  if (value == 0) return true;
+  for (; at != end && (digit = static_cast<unsigned char>(*at) - unsigned{'0'}) <= 9; ++at)
+    if ((value = value * 10 + digit) > most) return false;
+  return true;
 }
 
 char const* parse_dotted(std::string_view const all, std::uint8_t (&address)[4],
                          std::uint16_t& port) noexcept {
-  constexpr char ends[] = "...:";
-  std::string_view text = all;
-  for (int i = 0; i < 4; ++i) {
-    number const n = take_number(text);
-    bool const is_one = n.digits != 0 && !n.begins_with_zero && n.value <= 255;
-    if (!is_one || !text.starts_with(ends[i]))
-      return wrong_number(all, text, n.digits, n.begins_with_zero, i == 3);
-    address[i] = static_cast<std::uint8_t>(n.value);
-    text.remove_prefix(1);
+  char const* at = all.data();
+  char const* const end = at + all.size();
+  unsigned value = 0;
+#pragma GCC unroll 4 // a tenth of co_connect_to()'s own instructions
+  for (int i = 0; i != 4; ++i) {
+    char const* const number = at;
+    if (!take_up_to(255, at, end, value) || at == end || *at != (i == 3 ? ':' : '.'))
+      return wrong_dotted(all, number, i);
+    address[i] = static_cast<std::uint8_t>(value);
+    ++at;
   }
-  char const* const wrong = parse_port(text, port);
-  return wrong != nullptr && has_two_colons(all) ? wants_brackets : wrong;
+  char const* const number = at;
+  if (!take_up_to(65535, at, end, value) || at != end) return wrong_dotted(all, number, 4);
+  port = static_cast<std::uint16_t>(value);
+  return nullptr;
 }
 
 char const* parse_scope(std::string_view text, std::uint32_t& scope) noexcept {
@@ -303,28 +324,31 @@ char const* parse_unix(std::string_view text, endpoint& out, int& code) noexcept
   return "the path of a Unix socket is at most 107 bytes long"; // NULs were refused before
 }
 
+// Of what is no IPv4 address; `wrong` says why.
+[[gnu::cold, gnu::noinline]] endpoint parse_other(std::string_view text, char const*& wrong, int& code) {
+  endpoint e;
+  code = detail::native(error::invalid_address);
+  if (text.find('\0') != text.npos) {
+    code = detail::native(error::embedded_nul);
+    wrong = "it contains a NUL byte";
+  } else if (text.starts_with(unix_prefix)) {
+    wrong = parse_unix(text, e, code);
+  } else if (text.starts_with('[')) {
+    wrong = parse_bracketed(text, e);
+  }
+  return e;
+}
+
 } // namespace
 
 endpoint detail::sockets::parse(std::string_view text, char const*& wrong, int& code) {
-  bool const is_unix = text.starts_with(unix_prefix);
-  bool const is_bracketed = text.starts_with('[');
-  if (!is_unix && !is_bracketed) {
+  if (!text.starts_with('[')) {
     std::uint8_t address[4];
     std::uint16_t port = 0;
     wrong = parse_dotted(text, address, port);
     if (wrong == nullptr) return endpoint::ipv4(address, port);
   }
-  endpoint e;
-  code = native(error::invalid_address);
-  if (text.find('\0') != text.npos) {
-    code = native(error::embedded_nul);
-    wrong = "it contains a NUL byte";
-  } else if (is_unix) {
-    wrong = parse_unix(text, e, code);
-  } else if (is_bracketed) {
-    wrong = parse_bracketed(text, e);
-  }
-  return e;
+  return parse_other(text, wrong, code);
 }
 
 result<endpoint> parse_endpoint(std::string_view text, std::string* why) {

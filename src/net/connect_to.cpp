@@ -75,15 +75,16 @@ task<result<socket_handle>> refuse_path(std::string text, int code, char const* 
 // There is nothing to look up, and no other address to race with.
 task<result<socket_handle>> connect_to_address(endpoint to, deadline d, address_family wanted,
                                                std::string* why) {
-  if (wanted != address_family::unspecified && wanted != to.family()) {
+  if (wanted != address_family::unspecified && wanted != to.family()) [[unlikely]] {
     std::string const text = to_string(to);
     explain(why, text, "it is an address of another family");
     co_return detail::failed_with(make_error_code(resolve_error::no_data), "connect_to", text);
   }
   environment const& here = co_await this_coro::environment;
-  if (here.stop.stop_requested()) co_return explained(why, to, detail::failed(-ECANCELED, "connect"));
+  if (here.stop.stop_requested()) [[unlikely]]
+    co_return explained(why, to, detail::failed(-ECANCELED, "connect"));
   io_result<socket_handle> s = co_await socket_handle::co_connected_to(to, d);
-  if (!s.has_value()) co_return explained(why, to, s.error());
+  if (!s.has_value()) [[unlikely]] co_return explained(why, to, s.error());
   co_return std::move(*s);
 }
 
@@ -128,6 +129,16 @@ task<result<socket_handle>> connect_to_name(std::string text, deadline d, connec
   co_return s;
 }
 
+// Of what is no address.
+[[gnu::noinline]] task<result<socket_handle>> connect_to_other(std::string_view host_and_port, deadline d,
+                                                               connect_to_options const& options, int code,
+                                                               char const* wrong) {
+  std::string text(host_and_port);
+  if (host_and_port.starts_with(detail::sockets::unix_prefix)) // no name of a host
+    return refuse_path(std::move(text), code, wrong, options.why);
+  return connect_to_name(std::move(text), d, options);
+}
+
 } // namespace
 
 task<result<socket_handle>> co_connect_to(std::string_view host_and_port, deadline d,
@@ -135,11 +146,8 @@ task<result<socket_handle>> co_connect_to(std::string_view host_and_port, deadli
   char const* wrong = nullptr;
   int code = 0;
   endpoint const address = detail::sockets::parse(host_and_port, wrong, code);
-  if (wrong == nullptr) return connect_to_address(address, d, options.family, options.why);
-  std::string text(host_and_port);
-  if (host_and_port.starts_with(detail::sockets::unix_prefix)) // no name of a host
-    return refuse_path(std::move(text), code, wrong, options.why);
-  return connect_to_name(std::move(text), d, options);
+  if (wrong != nullptr) [[unlikely]] return connect_to_other(host_and_port, d, options, code, wrong);
+  return connect_to_address(address, d, options.family, options.why);
 }
 
 async_task<result<socket_handle>> async_connect_to(std::string_view host_and_port, deadline d,
