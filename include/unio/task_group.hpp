@@ -64,8 +64,8 @@ class UNIO_API task_group : private detail::children {
   task_group& operator=(task_group const&) = delete;
   ~task_group();
 
-  /// Starts a task, or whatever can be awaited: it runs until it first suspends, then start() returns. Inside
-  /// of 16 others, as in handlers that start tasks which end at once, it is queued instead, in one more frame.
+  /// Starts a task, or whatever can be awaited: it runs until it first suspends, then start() returns.
+  /// Inside of 16 others, as in handlers that start tasks which end at once, it is queued, in one more frame.
   ///
   /// Returns  nothing; the task's value is dropped
   /// Throws   std::bad_alloc, before anything was started

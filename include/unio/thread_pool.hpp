@@ -70,9 +70,9 @@ class UNIO_API thread_pool {
     post(*new posted<std::decay_t<F>>(static_cast<F&&>(f)));
   }
 
-  /// Asks its threads to end soon, and returns. Each finishes its current work and cancels its operations. What
-  /// is queued, or posted from then on, is dropped by join() or the destructor: what waits for it, as run_on()
-  /// does, waits until then.
+  /// Asks its threads to end soon, and returns. Each finishes its current work and cancels its operations.
+  /// What is queued, or posted from then on, is dropped by join() or the destructor: what waits for it, as
+  /// run_on() does, waits until then.
   void stop() noexcept;
   /// Waits until nothing is queued, running or in flight, or until stop() is called; then until the threads
   /// have ended. Work posted afterwards does not run; the destructor calls it with `run` false. A thread that

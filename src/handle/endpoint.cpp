@@ -235,7 +235,7 @@ bool has_two_colons(std::string_view text) noexcept { return text.find(':') != t
   return "a number of the IPv4 address is over 255";
 }
 
-// Takes a number of at most `most`. After a zero no more digits, which then stand where something else should.
+// Takes a number of at most `most`. After a zero no more digits: they stand where something else should.
 inline bool take_up_to(unsigned most, char const*& at, char const* end, unsigned& value) noexcept {
   unsigned digit = 0;
   if (at == end || (value = static_cast<unsigned char>(*at) - unsigned{'0'}) > 9) return false;
