@@ -8,6 +8,8 @@
 #include "support/test.hpp"
 #include "testing/random.hpp"
 
+#include <unio/thread_pool.hpp>
+
 #include <array>
 #include <atomic>
 
@@ -254,6 +256,102 @@ inline task<int> does(shared_things& t, int depth, bool stays) {
     if (fails) throw thrown_away();
   }
   co_return 0;
+}
+
+// ---- on threads -------------------------------------------------------------------------------------------
+
+/// One to three programs, on threads that run `m`, and, unless they stay there, on one of another pool: a
+/// multiplexer does not know what waits for another one, and may not end before it.
+class programs {
+ public:
+  programs(io_multiplexer& m, std::uint64_t seed, bool stay = false)
+      : where_(m),
+        elsewhere_(pool_.executor()),
+        things(where_, seed, 40, true, stay ? executor_ref() : executor_ref(elsewhere_)),
+        count_(1 + static_cast<int>(seed % 3)) {
+    for (int i = 0; i != count_; ++i)
+      async_run(where_, is_one(things), [this](task_outcome<void> const& r) { end(r); },
+                {.stop = stop_.get_token()});
+  }
+  void stop() { stop_.request_stop(); }
+  void stop_or_not() {
+    if (things.one_in(2)) return;
+    std::this_thread::sleep_for(things.span());
+    stop();
+  }
+  [[nodiscard]] bool have_ended() const { return ended_ == count_; }
+  /// Once nothing runs them any more.
+  [[nodiscard]] bool gave_all_back() {
+    pool_.join();
+    return !is_wrong_ && things.all_is_back();
+  }
+
+ private:
+  static task<> is_one(shared_things& t) {
+    (void)co_await timeout(50us + 10 * t.span(), does_calmly(t, 3, false));
+  }
+  void end(task_outcome<void> const& r) {
+    if (!r.has_value() || ++ended_ > count_) is_wrong_ = true;
+  }
+
+  thread_pool pool_{1};
+  multiplexer_executor where_, elsewhere_;
+  stop_source stop_;
+  std::atomic<int> ended_{0};
+  std::atomic<bool> is_wrong_{false};
+
+ public:
+  shared_things things;
+
+ private:
+  int const count_;
+};
+
+// Each returns whether all was given back, and nothing ended twice or with an exception.
+
+inline bool run_on_a_pool(std::uint64_t seed) {
+  thread_pool pool(2);
+  programs p(pool.multiplexer(), seed);
+  p.stop_or_not();
+  while (!p.have_ended()) std::this_thread::yield(); // the pool does not know what runs elsewhere
+  pool.join();
+  return p.gave_all_back();
+}
+
+inline bool run_until_the_pool_ends(std::uint64_t seed) {
+  std::optional<thread_pool> pool(2);
+  programs p(pool->multiplexer(), seed, true);
+  std::this_thread::sleep_for(p.things.span());
+  pool->stop();
+  std::thread stops([&] { p.stop(); });
+  stops.join();
+  pool.reset();
+  return p.gave_all_back();
+}
+
+inline bool run_until_the_multiplexer_ends(std::uint64_t seed) {
+  auto m = io_multiplexer::best_available(1).value();
+  programs p(*m, seed, true);
+  for (auto n = p.things.below(60); n != 0; --n) (void)m->try_run();
+  p.stop();
+  m.reset();
+  return p.gave_all_back();
+}
+
+inline bool run_on_threads_that_come_and_go(std::uint64_t seed) {
+  auto const m = io_multiplexer::best_available(3).value();
+  programs p(*m, seed);
+  std::vector<std::thread> threads;
+  for (int i = 0; i != 3; ++i)
+    threads.emplace_back([&] {
+      for (auto n = p.things.below(8); n != 0; --n)
+        (void)(p.things.one_in(2) ? m->try_run() : m->try_run_for(p.things.span()));
+    });
+  p.stop_or_not();
+  while (!p.have_ended()) (void)m->try_run_for(10us);
+  while (m->run().value() != 0) continue;
+  for (std::thread& t : threads) t.join();
+  return p.gave_all_back();
 }
 
 } // namespace test::any_coroutines
