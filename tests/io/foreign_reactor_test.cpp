@@ -802,6 +802,47 @@ TEST(foreign_entries, of_one_number_by_two_watches_are_made_on_each_driver) {
   EXPECT_TRUE(has_ended(s.fds[1], 0)); // no copy is left
 }
 
+// The thread that cancels holds what the one that runs the reactor needs to take its entry back.
+TEST(foreign_entries, of_which_the_kernel_took_none_are_cancelled_by_another_thread) {
+  pair_of_sockets s;
+  unio::foreign_watch watch;
+  unio::foreign_transfer transfer;
+  unio::foreign_reactor reactor;
+  ASSERT_FALSE(reactor.open());
+  if (std::string_view(reactor.driver()) != "io_uring") GTEST_SKIP() << "there is no ring";
+  char byte = 0;
+  unio::foreign_entry entry{};
+  entry.opcode = 27; // RECV
+  entry.fd = s.fds[0];
+  entry.address = reinterpret_cast<std::uintptr_t>(&byte);
+  entry.length = 1;
+  transfer.set_entry(entry);
+  EXPECT_FALSE(reactor.start(transfer, watch));
+  static std::binary_semaphore is_entering{0};
+  failing_calls calls;
+  calls.answer<&table::io_uring_enter>([](int fd, unsigned n, unsigned min, unsigned flags, void const* a,
+                                          std::size_t size) noexcept -> std::int64_t {
+    static std::atomic<bool> has_refused{false};
+    if (n == 0 || has_refused.exchange(true))
+      return unio::sys::kernel.io_uring_enter(fd, n, min, flags, a, size);
+    is_entering.release();
+    while (failing_calls::count<&table::sched_yield>() == 0) std::this_thread::yield();
+    return -EAGAIN;
+  });
+  bool is_over = false;
+  std::thread runs([&] {
+    foreign_event events[4];
+    for (int i = 0; i != 200 && !is_over; ++i)
+      is_over = reactor.run(std::chrono::milliseconds(50), events, 4) == 1;
+  });
+  is_entering.acquire();
+  EXPECT_TRUE(reactor.cancel(transfer)); // waits until the kernel was entered
+  runs.join();
+  EXPECT_TRUE(is_over);
+  EXPECT_EQ(transfer.result(), -ECANCELED);
+  reactor.remove_before_close(watch);
+}
+
 // One message by RECVMSG: its flags, which said something else before.
 int flags_of_a_message(int to, int from, std::span<char> room, std::int64_t expected) {
   unio::foreign_watch watch;

@@ -74,14 +74,12 @@ class ring_transfers {
   bool entered() noexcept {
     if (in_kernel_ == 0) return true; // nor was any filled in
     brought_ = ring_.completions();
-    unsigned const left = std::min(ring_.unsubmitted(), std::exchange(filled_, 0U));
-    if (left == 0) [[likely]]
-      is_entering_.store(false, std::memory_order_release);
-    return left == 0;
+    // Also if some are left: one that waits for this has the lock, which take_back() needs.
+    is_entering_.store(false, std::memory_order_release);
+    return std::min(ring_.unsubmitted(), std::exchange(filled_, 0U)) == 0;
   }
-  /// It has not.
+  /// It has not. Before the kernel is entered again.
   [[gnu::cold, gnu::noinline]] void take_back() noexcept {
-    is_entering_.store(false, std::memory_order_relaxed);
     while (ring_.unsubmitted() != 0) {
       foreign_transfer* const t = foreign_tag::find_transfer(ring_.last_unsubmitted());
       if (t == nullptr) break; // a watch's: these came before
@@ -99,8 +97,9 @@ class ring_transfers {
       first_ = &owned;
     }
   }
-  /// For a thread that cancels: until the kernel has taken all entries that are filled in. After that it
-  /// looks up no descriptor by its number. At most as long as it takes another thread to submit them.
+  /// For a thread that cancels: until the kernel was entered with all entries that are filled in. After that
+  /// it looks up no descriptor by its number: what it did not take is taken back, and is cancelled. At most
+  /// as long as it takes another thread to submit them.
   void await_taken() noexcept {
     sys::await_other([this] {
       return !is_entering_.load(std::memory_order_acquire) ||
