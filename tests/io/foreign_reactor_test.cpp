@@ -303,6 +303,20 @@ TEST_F(foreign_files, a_child_makes_what_its_parent_had_started) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(foreign_files, a_child_that_ends_them_knows_none_any_more) {
+  auto ends = std::make_unique<foreign_reactor>();
+  ASSERT_FALSE(ends->open());
+  transfer one(fd, 0);
+  ASSERT_FALSE(ends->start(one.t, false));
+  expect_in_child([&] {
+    ends->end_transfers();
+    std::memset(static_cast<void*>(&one.t), 0xff, sizeof one.t); // as memory that was freed
+    ends.reset();
+    return 0;
+  });
+  ends->end_transfers();
+}
+
 TEST_F(foreign_loop, a_regular_file_that_reports_readiness_is_waited_for) {
   int const mounts = ::open("/proc/self/mounts", O_RDONLY | O_CLOEXEC);
   ASSERT_GE(mounts, 0);

@@ -144,6 +144,7 @@ void foreign_reactor::end_transfers() noexcept {
   state& s = *state_;
   if (std::scoped_lock const guard(s.lock); s.in_child()) {
     s.transfers.leave_parent();
+    s.transfers.forget_all();
     return;
   }
   {

@@ -51,6 +51,8 @@ class foreign_transfers {
   }
   /// In a child of fork: nothing is with the kernel or a worker. What is not over becomes `queued`.
   void leave_parent() noexcept;
+  /// After that: none is under way, and none is reported.
+  void forget_all() noexcept { first_ = reports_ = nullptr; }
   void cancel_all(foreign_driver& d) noexcept;
   /// What is over, as events. Returns how many.
   std::size_t report(foreign_event* events, std::size_t n) noexcept;
