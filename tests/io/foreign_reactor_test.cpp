@@ -303,6 +303,36 @@ TEST_F(foreign_files, a_child_makes_what_its_parent_had_started) {
   EXPECT_EQ(status, 0);
 }
 
+// A child may close a file of its parent's, and then end.
+TEST_F(foreign_files, cancelling_one_in_a_child_makes_no_other_there) {
+  failing_calls calls;
+  in_call = may_go_on = 0;
+  calls.answer<&table::pwritev2>([](int f, iovec const* v, int n, std::int64_t at, int flags) noexcept {
+    ++in_call;
+    while (may_go_on == 0) std::this_thread::yield();
+    return unio::sys::kernel.pwritev2(f, v, n, at, flags);
+  });
+  transfer one(fd, blocks, foreign_transfer::writes);
+  transfer other_one(fd, blocks + 1, foreign_transfer::writes);
+  EXPECT_FALSE(reactor.start(one.t, false));
+  EXPECT_FALSE(reactor.start(other_one.t, false));
+  bool const is_ring = std::string_view(reactor.driver()) == "io_uring";
+  while (!is_ring && in_call != 2) std::this_thread::yield();
+  expect_in_child([&] {
+    may_go_on = 1;
+    CHILD_EXPECTS(reactor.cancel(one.t));
+    reactor.settle(other_one.t);
+    CHILD_EXPECTS(::lseek(fd, 0, SEEK_END) == off_t(blocks * block));
+    foreign_event e[4];
+    std::size_t over = 0;
+    while (over != 2) over += reactor.run(10s, e, 4); // it goes on after all
+    CHILD_EXPECTS(one.t.result() == -ECANCELED && other_one.t.result() == std::int64_t(block));
+    return 0;
+  });
+  may_go_on = 1;
+  run_until_seen(2);
+}
+
 TEST_F(foreign_files, a_child_that_ends_them_knows_none_any_more) {
   auto ends = std::make_unique<foreign_reactor>();
   ASSERT_FALSE(ends->open());

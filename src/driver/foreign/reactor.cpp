@@ -118,9 +118,14 @@ bool foreign_reactor::start(foreign_transfer& t, foreign_watch& w) noexcept {
 
 bool foreign_reactor::cancel(foreign_transfer& t) noexcept {
   state& s = *state_;
-  if (s.in_child()) [[unlikely]]
-    (void)s.leave_parent();
   std::unique_lock guard(s.lock);
+  // It is over when the child goes on, which it may never do: nothing begins again before that.
+  if (s.in_child()) [[unlikely]] {
+    s.transfers.leave_parent();
+    if (foreign_watch* const w = foreign_access::watch(t); w != nullptr) foreign_transfers::withdraw(*w);
+    foreign_access::is_cancelled(t) = true;
+    return true;
+  }
   bool const is_of_another =
       foreign_access::place(t).load(std::memory_order_relaxed) == std::uint32_t(transfer_place::in_kernel) &&
       s.driver->is_of_another();
