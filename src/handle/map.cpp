@@ -134,16 +134,19 @@ result<void> map_handle::grow_reservation(extent_type bytes) noexcept {
     return ::mremap(at_, static_cast<std::size_t>(reservation_), static_cast<std::size_t>(room),
                     MREMAP_MAYMOVE);
   };
+  detail::unguard(guarded_as_); // before other memory can be where it was
   void* at = move();
   if (at == MAP_FAILED && errno == EFAULT) { // parts that advise() has made different are not one piece
     (void)sys::madvise(at_, static_cast<std::size_t>(reservation_), MADV_NORMAL);
     at = move();
   }
-  if (at == MAP_FAILED) return detail::failed(-errno, "grow_reservation", fd_);
-  detail::unguard(guarded_as_);
-  at_ = static_cast<std::byte*>(at);
-  reservation_ = room;
-  guarded_as_ = has_file() ? detail::guard(at_, static_cast<std::size_t>(room)) : -1;
+  int const e = at == MAP_FAILED ? -errno : 0;
+  if (e == 0) {
+    at_ = static_cast<std::byte*>(at);
+    reservation_ = room;
+  }
+  guarded_as_ = has_file() ? detail::guard(at_, static_cast<std::size_t>(reservation_)) : -1;
+  if (e != 0) return detail::failed(e, "grow_reservation", fd_);
   return {};
 }
 

@@ -380,6 +380,47 @@ TEST(map_guard, survives_a_file_that_is_cut_all_the_time) {
             0);
 }
 
+// Where a map was that has been moved there is soon one of another thread.
+TEST(map_guard, tells_each_map_what_was_cut_though_others_are_moved) {
+  test::temporary_directory const d;
+  d.write("a", std::string(20 * page, 'a'));
+  EXPECT_EQ(in_guarded_child([&] {
+              std::atomic<bool> stop = false;
+              std::vector<std::thread> movers;
+              for (char const* name : {"b", "c", "d", "e"})
+                movers.emplace_back([&, name] {
+                  auto const f = opened_in(d, "a");
+                  while (!stop) {
+                    map_handle m = map_handle::section(f, 0, page, map_access::read).value();
+                    for (extent_type n = 2; n != 20; ++n) m.resize(n * page).value();
+                    auto view = unio::mapped_file_handle::mapped_file(d.handle(), name, mode::write,
+                                                                      creation::if_needed, page)
+                                    .value();
+                    view.truncate(2 * page).value();
+                    view.truncate(page).value();
+                  }
+                });
+              std::atomic<int> untold = 0;
+              auto const cut_often = [&](char const* name) {
+                auto file = opened_in(d, name);
+                for (int round = 0; round != 5000; ++round) {
+                  file.truncate(2 * page).value();
+                  map_handle const m = map_handle::section(file, 0, 2 * page, map_access::read).value();
+                  file.truncate(page).value();
+                  (void)*reinterpret_cast<char volatile const*>(m.address() + page);
+                  untold += m.was_cut() ? 0 : 1;
+                }
+              };
+              std::thread other(cut_often, "cut");
+              cut_often("too");
+              other.join();
+              stop = true;
+              for (auto& t : movers) t.join();
+              return CHILD_MEETS(untold == 0);
+            }),
+            0);
+}
+
 std::atomic<int> others = 0;
 
 TEST(map_guard, leaves_other_faults_to_the_handler_before) {
