@@ -21,8 +21,9 @@ class UNIO_API pipe_handle : public io_handle {
 
   /// A new pipe. Errors: EMFILE, ENFILE.
   static result<anonymous_pipe> anonymous() noexcept;
-  /// Makes a named pipe and opens it, as open() does; removed if that fails. Errors: EEXIST if the name is
-  /// taken; as mkfifo(3) and open(). Cost: three system calls.
+  /// Makes a named pipe and opens it, as open() does; removed if that fails, unless another process has put
+  /// something else there. Errors: EEXIST if the name is taken; as mkfifo(3) and open(). Cost: three system
+  /// calls; one more to wait.
   static result<pipe_handle> create(path_handle const& base, path_view name, mode m = mode::read,
                                     unsigned permissions = 0600, deadline d = deadline::zero()) noexcept;
   /// Opens a named pipe. A reading end opens at once, and its reads wait for the first writer. A writing end

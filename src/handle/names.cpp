@@ -162,6 +162,13 @@ int verify(int fd, verified_name& found) noexcept {
 
 } // namespace
 
+bool has_name(int directory, char const* name, int fd) noexcept {
+  struct statx a;
+  struct statx b;
+  return sys::statx(fd, "", AT_EMPTY_PATH, identity, &a) == 0 &&
+         sys::statx(directory, name, AT_SYMLINK_NOFOLLOW, identity, &b) == 0 && is_same(a, b);
+}
+
 int find_name(int fd, verified_name& found) noexcept {
   constexpr int most_attempts = 100; // then others have a turn: see decode_error()
   if (int const r = path_of(fd, found.path); r < 0) return r;
@@ -213,13 +220,6 @@ int take_name_and_rename(int from_directory, char const* from, int to_directory,
   sys::unlinkat(to_directory, to, AT_REMOVEDIR); // only while it is empty
   // Another process has put something into it, or something else in its place.
   return r == -ENOTEMPTY || r == -ENOTDIR ? -EEXIST : r;
-}
-
-bool has_name(int directory, char const* name, int fd) noexcept {
-  struct statx a;
-  struct statx b;
-  return sys::statx(fd, "", AT_EMPTY_PATH, identity, &a) == 0 &&
-         sys::statx(directory, name, AT_SYMLINK_NOFOLLOW, identity, &b) == 0 && is_same(a, b);
 }
 
 // Removes a name of what `fd` has open. What has that name by now may be another process's: so this looks at

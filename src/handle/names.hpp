@@ -1,8 +1,8 @@
 // src/handle/names.hpp: names and how they are opened: for each of these the only place, for all floors.
 //
-//   opening        open_at, open_resolved, reopen; descriptor closes what it has open
+//   opening        open_at, open_to_read, open_resolved, reopen; descriptor closes what it has open
 //   a path         split_path, parts_of, directory_part
-//   by descriptor  descriptor_path, put_name_of, path_of, find_name
+//   by descriptor  descriptor_path, put_name_of, path_of, has_name, find_name
 //   random names   random_name, with_random_name
 //   changing       rename, link_open_file, unlink_current, change_mode
 //   to the disk    make_durable, sync_folder
@@ -106,6 +106,8 @@ struct verified_name {
   bool is_directory = false;  ///< what has the name
   path_buffer path;
 };
+/// Whether the name leads to what `fd` has open. False as well if the kernel does not say.
+bool has_name(int directory, char const* name, int fd) noexcept;
 /// Finds the current name of `fd`. Returns 0 or a negative code: ENOENT if it has none that can be reached;
 /// EAGAIN if it is renamed all the time.
 int find_name(int fd, verified_name& found) noexcept;

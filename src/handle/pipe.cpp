@@ -57,8 +57,16 @@ int open_end(int directory, char const* name, mode m, deadline const& d) noexcep
 int create_end(int directory, char const* name, mode m, unsigned permissions, deadline const& d) noexcept {
   std::int64_t const made = sys::mkfifo(directory, name, permissions);
   if (made < 0) return static_cast<int>(made);
-  int const fd = open_end(directory, name, m, d);
-  if (fd < 0) sys::unlinkat(directory, name, 0);
+  int fd = open_end(directory, name, m);
+  if (fd != -ENXIO || d.is_zero()) {
+    if (fd < 0) sys::unlinkat(directory, name, 0);
+    return fd;
+  }
+  // While it waits for a reader another process may put something else there.
+  detail::descriptor const mine(detail::open_at(directory, name, O_PATH | O_NOFOLLOW, 0));
+  fd = mine.get() < 0 ? mine.get() : open_end(directory, name, m, d);
+  bool const is_there = mine.get() < 0 || detail::has_name(directory, name, mine.get());
+  if (fd < 0 && is_there) sys::unlinkat(directory, name, 0);
   return fd;
 }
 

@@ -1,5 +1,6 @@
 // pipe_handle.hpp: anonymous and named pipes.
 
+#include "support/calls.hpp"
 #include "support/posix.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/test.hpp"
@@ -66,7 +67,22 @@ DIRECTORY_TEST(named_pipe, waits_for_a_reader_until_the_deadline) {
 
 DIRECTORY_TEST(named_pipe, is_removed_if_it_could_not_be_opened) {
   EXPECT_EQ(pipe_handle::create(directory.handle(), "fifo", mode::write).error().value(), ENXIO);
+  EXPECT_EQ(pipe_handle::create(directory.handle(), "fifo", mode::write, 0600, 1ms).error(),
+            unio::condition::timed_out);
   EXPECT_EQ(directory.count(), 0);
+}
+
+DIRECTORY_TEST(named_pipe, removes_nothing_that_another_process_has_put_there_while_it_waited) {
+  static test::temporary_directory const* there;
+  there = &directory;
+  test::replaced_calls calls;
+  calls->poll = [](pollfd*, unsigned, timespec const*) noexcept -> std::int64_t { // waits for a reader
+    ::unlink((*there / "fifo").c_str());
+    there->write("fifo", "theirs");
+    return 0;
+  };
+  EXPECT_EQ(pipe_handle::create(directory.handle(), "fifo", mode::write, 0600, 20s).error().value(), EINVAL);
+  EXPECT_EQ(directory.read("fifo"), "theirs");
 }
 
 DIRECTORY_TEST(named_pipe, is_refused_if_it_is_not_one) {
