@@ -5,32 +5,44 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 namespace unio::inline v0_1::sys {
 namespace {
 
-bool is_remote(std::int64_t type) noexcept {
-  constexpr std::int64_t cifs = 0xff534d42; // fs/smb/client/cifsfs.c
-  constexpr std::int64_t fuse = 0x65735546; // fs/fuse/inode.c
-  constexpr std::int64_t ceph = 0x00c36400; // include/linux/ceph/super.h
-  constexpr std::int64_t lustre = 0x0bd00bd0;
-  constexpr std::int64_t gfs2 = 0x01161970; // include/uapi/linux/gfs2_ondisk.h
-  constexpr std::int64_t ocfs2 = 0x7461636f;
-  for (std::int64_t const t :
-       {std::int64_t{NFS_SUPER_MAGIC}, std::int64_t{SMB_SUPER_MAGIC}, std::int64_t{SMB2_SUPER_MAGIC},
-        std::int64_t{V9FS_MAGIC}, std::int64_t{AFS_SUPER_MAGIC}, std::int64_t{CODA_SUPER_MAGIC}, cifs, fuse,
-        ceph, lustre, gfs2, ocfs2})
-    if ((type & 0xffffffff) == t) return true;
-  return false;
-}
+// Those without a name in <linux/magic.h> say where they are from. The last ones are not in the kernel's
+// sources: stat(1) of coreutils has their numbers.
+constexpr std::uint32_t remote[] = {
+    NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC, SMB2_SUPER_MAGIC,
+    0xff534d42, // fs/smb/client/cifsfs.c
+    V9FS_MAGIC,
+    AFS_SUPER_MAGIC, // OpenAFS
+    AFS_FS_MAGIC,    // the kernel's own
+    CODA_SUPER_MAGIC,
+    0x65735546, // fs/fuse/inode.c
+    0x00c36400, // include/linux/ceph/super.h
+    0x0bd00bd0, // Lustre
+    0x01161970, // include/uapi/linux/gfs2_ondisk.h
+    0x7461636f, // fs/ocfs2/ocfs2_fs.h
+    0x20030528, // fs/orangefs/protocol.h
+    0x786f4256, // fs/vboxsf/super.c: the folders of the machine that this one runs on
+    0x19830326, // BeeGFS
+    0x47504653, // GPFS
+    0x61636673, // ACFS
+    0x7c7c6673, // Parallels
+    0xaad7aaea, // PanFS
+    0xbacbacbc, // VMware
+    0xbeefdead, // StorNext
+};
 
 } // namespace
 
 int lies_remote(int fd) noexcept {
   struct statfs s;
   if (auto const e = sys::fstatfs(fd, &s); e < 0) return static_cast<int>(e);
-  return is_remote(s.f_type) ? 1 : 0;
+  return std::ranges::find(remote, static_cast<std::uint32_t>(s.f_type)) != std::end(remote) ? 1 : 0;
 }
 
 } // namespace unio::sys
