@@ -54,7 +54,8 @@ class UNIO_API tail_handle : public handle {
   ~tail_handle();
 
   /// Opens a file for reading, with a position of its own. Errors: EINVAL unless it is a regular file; as
-  /// openat(2); EMFILE, ENFILE. Cost: six system calls.
+  /// openat(2); EMFILE, ENFILE. Waits for the end of others' leases of the file (fcntl(2)). Cost: six system
+  /// calls.
   static result<tail_handle> follow(path_handle const& base, path_view name,
                                     tail_from where = tail_from::end) noexcept;
 

@@ -42,6 +42,17 @@ int reopen(int fd, int flags) noexcept {
   return open_at(AT_FDCWD, descriptor_path(fd).text, flags | O_NOCTTY, 0);
 }
 
+int open_to_read(int directory, char const* name, int more_flags) noexcept {
+  int const fd = open_at(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | more_flags, 0);
+  if (fd != -EAGAIN) return fd;
+  descriptor const file(open_at(directory, name, O_PATH | more_flags, 0));
+  if (file.get() < 0) return file.get();
+  struct stat s;
+  if (sys::fstat(file.get(), &s) < 0 || !S_ISREG(s.st_mode)) return -EAGAIN;
+  int const anew = reopen(file.get(), O_RDONLY);
+  return anew == -ENOENT ? -EAGAIN : anew; // no /proc
+}
+
 descriptor::descriptor(std::int64_t fd) noexcept : fd_(sys::above_standard(fd)) {}
 
 void descriptor::reset(std::int64_t fd) noexcept {

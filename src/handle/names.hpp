@@ -31,6 +31,9 @@ int directory_of(path_handle const& base) noexcept;
 
 /// openat(2), close-on-exec, with a descriptor above 2. Returns it, or a negative code.
 UNIO_API int open_at(int directory, char const* name, int flags, unsigned permissions) noexcept;
+/// The same to read it, without waiting for the other end of a FIFO or for a device; but for the end of a
+/// lease that another process has of the file, or another machine, as open(2) does (fcntl(2), F_SETLEASE).
+UNIO_API int open_to_read(int directory, char const* name, int more_flags = 0) noexcept;
 /// Opens what `fd` leads to anew: a description of its own, with its own flags and position. Returns a
 /// close-on-exec descriptor above 2, or a negative code: EACCES where this process may not open it, though it
 /// has it open.

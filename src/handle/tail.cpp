@@ -32,9 +32,7 @@ int watch(int file) noexcept {
 
 result<tail_handle> tail_handle::follow(path_handle const& base, path_view name, tail_from where) noexcept {
   if (int const e = name.check(); e != 0) return detail::failed_on(e, "follow", name.c_str(), name.size());
-  // Without O_NONBLOCK a FIFO would wait for a writer.
-  int const file =
-      detail::open_at(detail::directory_of(base), name.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+  int const file = detail::open_to_read(detail::directory_of(base), name.c_str());
   if (file < 0) return detail::failed_on(file, "follow", name.c_str(), name.size());
   struct stat s;
   std::int64_t failed = sys::fstat(file, &s);

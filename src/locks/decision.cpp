@@ -99,7 +99,7 @@ void decision::seal() noexcept {
 
 int decision::load(int tree) noexcept {
   size_ = 0;
-  descriptor const d(unio::detail::open_at(tree, decision_name, reading, 0));
+  descriptor const d(unio::detail::open_to_read(tree, decision_name, O_NOFOLLOW));
   if (d.get() < 0) return d.get() == -ENOENT ? 0 : d.get();
   struct stat s;
   if (auto const e = sys::fstat(d.get(), &s); e < 0) return static_cast<int>(e);

@@ -27,7 +27,6 @@ inline constexpr std::string_view new_suffix = ".unio-new";
 
 using unio::detail::descriptor;
 
-inline constexpr int reading = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 inline constexpr int making = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
 
 /// 0 as well if it is not there.

@@ -182,7 +182,7 @@ int update_files::state::recover(detail::waiting how) noexcept {
 int update_files::state::read(file& f, std::size_t& size) const noexcept {
   place p;
   if (int const e = p.find(root(), f.path); e != 0) return e;
-  descriptor const d(unio::detail::open_at(p.folder.get(), p.name, reading, 0));
+  descriptor const d(unio::detail::open_to_read(p.folder.get(), p.name, O_NOFOLLOW));
   if (d.get() < 0) return d.get();
   struct stat s;
   if (auto const e = sys::fstat(d.get(), &s); e < 0) return static_cast<int>(e);
@@ -208,7 +208,7 @@ int copy_acl(int folder, char const* name, int to) noexcept {
   descriptor const from(unio::detail::open_at(folder, name, O_PATH | O_NOFOLLOW, 0));
   auto n = sys::getxattr(unio::detail::descriptor_path(from.get()).text, acl, value, sizeof value);
   if (n == -ENOENT || n == -ENOTDIR) { // no /proc
-    descriptor const read(unio::detail::open_at(folder, name, reading, 0));
+    descriptor const read(unio::detail::open_to_read(folder, name, O_NOFOLLOW));
     n = sys::fgetxattr(read.get(), acl, value, sizeof value);
   }
   if (n == -ENODATA || n == -EOPNOTSUPP || n == -ENOSYS) return 0;

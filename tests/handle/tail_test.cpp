@@ -108,6 +108,20 @@ TEST_P(tail, tells_of_a_truncation_once_and_goes_on_at_the_beginning) {
   EXPECT_EQ(read_from(t), "new");
 }
 
+// open(2) with O_NONBLOCK: EWOULDBLOCK.
+TEST_P(tail, waits_for_a_file_of_which_another_process_has_a_lease) {
+  append(d_, "before");
+  test::failing_calls calls;
+  calls.answer<&unio::sys::table::openat>([](int d, char const* p, int f, unsigned m) noexcept {
+    bool const is_refused = (f & O_NONBLOCK) != 0 && (f & O_PATH) == 0;
+    return is_refused ? -EAGAIN : unio::sys::kernel.openat(d, p, f, m);
+  });
+  tail_handle t = tail_handle::follow(d_.handle(), "log", tail_from::beginning).value();
+  EXPECT_EQ(read_from(t), "before");
+  ASSERT_EQ(::mkfifo((d_ / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(tail_handle::follow(d_.handle(), "fifo").error(), unio::condition::would_block) << "for no FIFO";
+}
+
 TEST_P(tail, follows_the_file_and_not_its_name) {
   append(d_, "");
   tail_handle t = follow();

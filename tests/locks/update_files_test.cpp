@@ -278,6 +278,15 @@ TEST_F(update_files_, does_not_commit_after_a_replacement_that_failed) {
   EXPECT_EQ(text("a") + text("sub/b"), "new anew b");
 }
 
+TEST_F(update_files_, waits_for_a_file_of_which_another_process_has_a_lease) {
+  test::replaced_calls calls; // open(2) with O_NONBLOCK: EWOULDBLOCK
+  calls->openat = [](int d, char const* p, int f, unsigned m) noexcept -> std::int64_t {
+    bool const is_refused = (f & O_NONBLOCK) != 0 && (f & O_PATH) == 0;
+    return is_refused ? -EAGAIN : unio::sys::kernel.openat(d, p, f, m);
+  };
+  EXPECT_EQ(seen(), 'o');
+}
+
 // The n-th call of one kind fails, for every n.
 struct failing {
   static inline int left = 0;

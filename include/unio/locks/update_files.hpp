@@ -95,6 +95,7 @@ class UNIO_API update_files {
   ///
   /// Returns        all of its bytes, which last until the next contents(i), or as long as this object
   /// Errors         ENOENT if there is no such file; ENOMEM; error::inherited_by_fork; as openat(2), readv(2)
+  /// Waiting        for the end of others' leases of the file (fcntl(2))
   /// Preconditions  i < size()
   /// Cost           opens and reads the file each time, into memory of its size
   [[nodiscard]] result<std::span<std::byte const>> contents(std::size_t i) noexcept;
