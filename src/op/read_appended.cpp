@@ -39,11 +39,20 @@ int read_more(int file, mutable_buffer into, int flags) noexcept {
   return op::uninterrupted([&] { return sys::preadv2(file, &v, 1, -1, flags); });
 }
 
+// Files of procfs and the like say that they have no bytes.
+bool has_bytes(int file) noexcept {
+  char first;
+  iovec const v{&first, 1};
+  struct stat s;
+  return op::uninterrupted([&] { return sys::preadv2(file, &v, 1, 0, 0); }) > 0 &&
+         sys::fstat(file, &s) == 0 && s.st_size == 0; // it is not just growing again
+}
+
 // At the end: whether the file has become shorter than the position. 0, or an error.
 int check_truncated(int file) noexcept {
   struct stat s;
   if (std::int64_t const r = sys::fstat(file, &s); r < 0) return static_cast<int>(r);
-  if (sys::lseek(file, 0, SEEK_CUR) <= s.st_size) return 0;
+  if (sys::lseek(file, 0, SEEK_CUR) <= s.st_size || (s.st_size == 0 && has_bytes(file))) return 0;
   sys::lseek(file, 0, SEEK_SET);
   return detail::native(error::truncated);
 }

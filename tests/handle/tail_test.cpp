@@ -108,6 +108,16 @@ TEST_P(tail, tells_of_a_truncation_once_and_goes_on_at_the_beginning) {
   EXPECT_EQ(read_from(t), "new");
 }
 
+// Files of procfs say that they have no bytes.
+TEST(tail_of, what_says_that_it_is_empty_ends_once) {
+  tail_handle t = tail_handle::follow({}, "/proc/self/comm", tail_from::beginning).value();
+  std::string all;
+  while (!all.ends_with('\n')) all += read_from(t);
+  char memory[16];
+  EXPECT_EQ(t.try_read(unio::mutable_buffer(memory)).error(), unio::condition::would_block);
+  EXPECT_EQ(t.try_read_for(unio::mutable_buffer(memory), 3ms).error(), unio::condition::timed_out);
+}
+
 // open(2) with O_NONBLOCK: EWOULDBLOCK.
 TEST_P(tail, waits_for_a_file_of_which_another_process_has_a_lease) {
   append(d_, "before");
