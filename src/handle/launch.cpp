@@ -93,8 +93,9 @@ class child {
     int const signal = plan_.signal_at_parents_death;
     if (signal == 0) return;
     need(launch_step::parents_death, call(SYS_prctl, PR_SET_PDEATHSIG, signal, 0, 0, 0));
-    // The parent may have died before.
-    if (call(SYS_getppid) != plan_.parent) call(SYS_kill, call(SYS_getpid), signal);
+    // The parent may have died before. 0: it is in another namespace of processes.
+    std::int64_t const parent = call(SYS_getppid);
+    if (parent != plan_.parent && parent != 0) call(SYS_kill, call(SYS_getpid), signal);
   }
 
   void change_directory() noexcept {

@@ -528,6 +528,19 @@ TEST_F(process, dies_with_the_thread_that_launched_it_if_it_should) {
   EXPECT_EQ(child.wait(long_time).value(), exit_status::killed(SIGKILL));
 }
 
+// Its parent has no number in its namespace of processes, so that it cannot look whether that lives.
+TEST_F(process, lives_with_the_thread_that_launched_it_from_another_namespace) {
+  test::expect_in_child([] {
+    if (::unshare(CLONE_NEWPID) != 0) return 0; // not permitted
+    auto const first = process_handle::launch("cat", {}, {.input = child_stream::pipe()});
+    CHILD_EXPECTS(first.has_value()); // with its end the namespace would end
+    launch_options o{.signal_at_parents_death = SIGKILL};
+    auto second = process_handle::launch("sh", {"-c", "exit 7"}, o);
+    CHILD_EXPECTS(second.has_value());
+    return CHILD_MEETS(second->process.wait(long_time).value() == exit_status::exited(7));
+  });
+}
+
 // ---- what cannot be launched -----------------------------------------------------------------------------
 
 TEST_F(process, says_why_a_program_cannot_be_executed) {
