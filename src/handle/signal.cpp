@@ -66,7 +66,13 @@ int counts[most + 1];                                    // how many handles tak
 constinit std::atomic<disposition*> earlier[most + 1]{}; // what handled it before; not null once we have
 constinit disposition* dispositions = nullptr;           // all that `earlier` ever had
 bool covered[most + 1];                                  // somebody installed another handler over ours
-constinit std::atomic<int> owner{0}; // the process whose handles these are, not a forked child of it
+constinit std::atomic<std::uint64_t> owner{0}; // whose handles these are: not a forked child of that process
+
+// A child may have its number, in a namespace of its own, or once it is given out again; and one that was
+// made without fork(2) is not counted.
+std::uint64_t this_process() noexcept {
+  return std::uint64_t{sys::fork_generation()} << 32 | static_cast<std::uint32_t>(::getpid());
+}
 
 template <class F> void for_each_signal(std::uint64_t bits, F f) noexcept {
   for (int n = 1; n <= most; ++n)
@@ -117,7 +123,7 @@ bool is_ignored(struct sigaction const& a) noexcept {
 void on_signal(int number, siginfo_t* info, void* context) {
   int const interrupted_errno = errno;
   struct sigaction const& before = earlier[number].load(std::memory_order_acquire)->action;
-  if (owner.load(std::memory_order_relaxed) == ::getpid()) {
+  if (owner.load(std::memory_order_relaxed) == this_process()) {
     pass_on(number, *info);
   } else if (is_default(before)) {
     // A forked child, which took over the handler. The signal comes again when this one returns.
@@ -236,7 +242,7 @@ void forget_users() noexcept {
 // In a forked child the handles of the parent take nothing any more.
 void take_ownership() noexcept {
   lock.in_child(&forget_users);
-  int const self = ::getpid();
+  std::uint64_t const self = this_process();
   if (owner.load() == self) return;
   for (signal_subscription* p = all.load(); p != nullptr; p = p->next.load()) p->wanted.store(0);
   owner.store(self);

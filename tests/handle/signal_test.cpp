@@ -306,6 +306,20 @@ TEST(signal_by_handler, is_not_the_forked_childs) {
   EXPECT_EQ(h.try_wait().error(), unio::condition::would_block);
 }
 
+TEST(signal_by_handler, is_not_the_forked_childs_that_has_the_same_number) {
+  if (defers_signals) GTEST_SKIP() << "the sanitizer defers signals";
+  test::expect_in_child([] {
+    if (::unshare(CLONE_NEWPID) != 0) return 0; // not permitted
+    return CHILD_MEETS(test::in_child([] {      // 1 in a namespace of processes
+                         signal_handle h = signal_handle::create({SIGUSR1}).value();
+                         CHILD_EXPECTS(::unshare(CLONE_NEWPID) == 0);
+                         CHILD_EXPECTS(test::in_child([] { return ::raise(SIGUSR1); }) ==
+                                       0); // 1 in its own, too
+                         return CHILD_MEETS(h.try_wait().error() == unio::condition::would_block);
+                       }) == 0);
+  });
+}
+
 // What came before its own handle was treated as if there were none: the parent's handler is gone.
 TEST(signal_by_handler, is_a_forked_childs_own_after_it_had_one_without_a_handle) {
   if (defers_signals) GTEST_SKIP() << "the sanitizer defers signals";
