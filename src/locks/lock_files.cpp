@@ -289,9 +289,9 @@ void lock_files::state::unlock(entity e, locked_file& f, bool was_owned) const n
 
 void lock_files::state::unlock_exclusive(char const* name, locked_file const& f) const noexcept {
   struct stat s;
-  // Removed by others: another file is there now.
-  if (directory.status(f.fd, s) != 0 || s.st_nlink == 0) return;
-  int const named = directory.is_remote() || is_removed(s) ? is_named(name, s) : 1;
+  int named = directory.status(f.fd, s);
+  if (named == 0 && s.st_nlink == 0) return; // removed by others: another file is there now
+  if (named == 0) named = directory.is_remote() || is_removed(s) ? is_named(name, s) : 1;
   if (named == 1) remove(name, f.fd);
   if (named < 0) (void)sys::fchmod(f.fd, unmarked); // it stays, which is no death
 }

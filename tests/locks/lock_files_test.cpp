@@ -183,6 +183,14 @@ TEST_F(lock_files_, does_not_call_it_a_death_when_the_file_cannot_be_removed) {
     held.unlock();
   }
   EXPECT_EQ(directory.count(), 1);
+  {
+    auto held = m.lock(a).value();
+    EXPECT_FALSE(held.owner_died());
+    failing_calls calls;
+    calls.fail<&table::fstat>(EIO);
+    held.unlock();
+  }
+  EXPECT_EQ(directory.count(), 1);
   EXPECT_FALSE(m.lock(a).value().owner_died());
   EXPECT_EQ(directory.count(), 0);
 }
