@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <memory>
 
@@ -33,9 +34,15 @@ inline std::uint64_t checksum_of(cell const& c) noexcept {
   return h;
 }
 
+/// A record that was cut off behind its entities has zeros from there on: see fill_up().
+inline bool is_whole(cell const& c) noexcept {
+  static constexpr entity none[entities_in_cell] = {};
+  return std::memcmp(c.entities + c.count, none, (entities_in_cell - c.count) * sizeof(entity)) == 0;
+}
+
 inline bool is_valid(cell const& c) noexcept {
   return c.count != 0 && c.count <= entities_in_cell && c.number < c.cells && c.id <= id_mask &&
-         c.checksum == checksum_of(c);
+         c.checksum == checksum_of(c) && (c.state == done || is_whole(c));
 }
 
 /// The entity of that value in the sorted list, or null.

@@ -216,6 +216,28 @@ TEST_F(atomic_append_, survives_records_that_were_cut_off) {
   EXPECT_TRUE(open().try_lock(a).has_value());
 }
 
+// With zeros behind it a record of few entities would be whole.
+TEST_F(atomic_append_, takes_no_record_that_was_cut_off_for_one_of_the_dead) {
+  static std::size_t length; // 0: all of it
+  atomic_append m = open();
+  for (std::size_t n = 8; n != sizeof(layout::cell); n += 8) {
+    {
+      failing_calls calls;
+      calls.answer<&table::pwritev2>(
+          [](int fd, iovec const* v, int count, std::int64_t at, int flags) noexcept {
+            std::size_t const part = std::exchange(length, 0);
+            iovec const first{v->iov_base, part != 0 ? part : v->iov_len};
+            return unio::sys::kernel.pwritev2(fd, &first, count, at, flags);
+          });
+      length = n;
+      EXPECT_EQ(m.lock(a).error(), std::errc::no_space_on_device);
+    }
+    auto const held = m.lock(a, 20s);
+    ASSERT_TRUE(held.has_value()) << held.error().message();
+    EXPECT_FALSE(held->owner_died()) << n;
+  }
+}
+
 // As the kernel ends a write of several pages: what was killed had not asked yet.
 TEST_F(atomic_append_, is_had_by_others_if_one_was_killed_while_it_appended) {
   for (bool const others_append : {false, true}) {
@@ -421,7 +443,7 @@ TEST_F(atomic_append_, is_made_anew_where_a_user_has_appended_to_what_was_cut_of
     EXPECT_EQ(std::filesystem::file_size(path), layout::cells_at);
   }
   // A disk's image may begin with zeros.
-  for (std::string const& content : {page, page + page, page + std::string("text"), page + gone + gone + done,
+  for (std::string const& content : {page + page, page + std::string("text"), page + gone + gone + done,
                                      std::string(40000, '\0') + done, "text" + page + gone + done})
     expect_refused(content, error::not_a_lock_file);
 }
