@@ -11,9 +11,11 @@ int was_cut_off(int fd, std::uint64_t size) noexcept {
   if (int const e = read_at(fd, &c, sizeof c, 0); e != 0) return e;
   if (is_valid(c)) return 1;
   char page[cells_at];
-  if (size < sizeof page + up_to_state) return 0;
+  if (size < sizeof page) return 0;
   if (int const e = read_at(fd, page, sizeof page, 0); e != 0) return e;
   if (!is_zero(page, sizeof page)) return 0;
+  if (size == sizeof page) return 1;
+  if (size < sizeof page + up_to_state) return 0;
   // Behind the state of another the record does not lie where one may begin.
   if (int const e = read_at(fd, &c, sizeof c, size - sizeof c); e != 0) return e;
   if (is_valid(c)) return 1;

@@ -65,7 +65,8 @@ inline bool is_blank(cell const& c) noexcept { return c.checksum == 0 && c.id ==
 
 /// Whether a file without a header is a lock file that was cut off while it was in use, and has grown since:
 /// it begins with a record, or with a page of zeros and ends with a record or with the state of one that is
-/// done. 1, 0, or a negative native code.
+/// done; or one page of zeros, of which a power loss came before the disk had the header. 1, 0, or a negative
+/// native code.
 int was_cut_off(int fd, std::uint64_t size) noexcept;
 
 /// All cells of a record of another user.

@@ -63,7 +63,7 @@ int check(ranges_header const& h, std::size_t n) noexcept {
   return std::memcmp(&h, &ours, sizeof h) == 0 ? 0 : native(error::different_lock_file);
 }
 
-// Its length, and the verdict on its header.
+// Its length, or 0 if it has nothing yet, and the verdict on its header.
 struct contents {
   std::int64_t size = 0;
   int verdict = 0; // as check()
@@ -78,6 +78,8 @@ int look(lock_file const& file, contents& found) noexcept {
   auto const n = sys::uninterrupted([&] { return sys::preadv2(fd, &v, 1, 0, 0); });
   if (n < 0) return static_cast<int>(n);
   found = {.size = s.st_size, .verdict = check(h, static_cast<std::size_t>(n))};
+  // A power loss came before the header was on the disk.
+  if (found.size == sizeof h && n == sizeof h && is_zero(&h, sizeof h)) found.size = 0;
   return 0;
 }
 

@@ -333,6 +333,12 @@ TEST_F(atomic_append_, refuses_foreign_content_and_leaves_it_alone) {
   expect_refused(whole.substr(0, layout::cells_at - 1), error::damaged_lock_file); // a part of a copy
 }
 
+TEST_F(atomic_append_, is_made_anew_if_a_power_loss_has_taken_its_header) {
+  (void)open();
+  directory.write("lock", std::string(layout::cells_at, '\0'));
+  EXPECT_TRUE(open().lock(a).has_value());
+}
+
 TEST_F(atomic_append_, is_made_anew_if_a_power_loss_has_taken_all_that_counted) {
   std::string changed = good();
   std::uint64_t const first = layout::cells_at + (std::uint64_t{1} << 20);

@@ -111,6 +111,9 @@ TEST_F(byte_ranges_, finishes_a_file_that_was_not_finished) {
     EXPECT_TRUE(m.lock(a).has_value());
     EXPECT_EQ(directory.read("file").substr(0, 4096), whole);
   }
+  directory.write("file", std::string(4096, '\0')); // a power loss
+  EXPECT_TRUE(byte_ranges::open(directory / "file").value().lock(a).has_value());
+  EXPECT_EQ(directory.read("file"), whole);
   for (std::size_t const size : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, notes_bytes}) {
     directory.write(".lock.notes", std::string(size, '\0'));
     die_with({a});
