@@ -139,15 +139,23 @@ int update_files::state::look_at(file const& f) const noexcept {
   return alone ? remove(p.folder.get(), p.new_name) : 0;
 }
 
+// Its file may be removed at any time, by who cleans up: of two files of one name only the one that has it
+// counts.
 int update_files::state::take_turn(detail::waiting how) noexcept {
-  if (!turn.is_open()) {
-    result<lock_file> f = lock_file::open_of_writers(root(), turn_name);
-    if (!f) return to_native(f.error());
-    turn = std::move(*f);
+  for (int attempts = 0; attempts != 100; ++attempts) {
+    if (!turn.is_open()) {
+      result<lock_file> f = lock_file::open_of_writers(root(), turn_name);
+      if (!f) return to_native(f.error());
+      turn = std::move(*f);
+    }
+    if (int const e = byte_lock::lock_until(turn.fd(), 0, lock_kind::exclusive, how); e != 0) return e;
+    hooks::step("update.has_turn");
+    int const named = turn.is_still_named();
+    if (named == 1) return 0;
+    turn.close();
+    if (named < 0) return named;
   }
-  int const e = byte_lock::lock_until(turn.fd(), 0, lock_kind::exclusive, how);
-  if (e == 0) hooks::step("update.has_turn");
-  return e;
+  return -EBUSY;
 }
 
 bool update_files::state::names_mine(decision const& d) const noexcept {

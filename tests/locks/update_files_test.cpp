@@ -278,6 +278,29 @@ TEST_F(update_files_, does_not_commit_after_a_replacement_that_failed) {
   EXPECT_EQ(text("a") + text("sub/b"), "new anew b");
 }
 
+TEST_F(update_files_, takes_turns_by_the_file_that_has_the_name) {
+  static std::string turn;
+  static int removed;
+  turn = directory / "tree/.unio-update.lock";
+  removed = 0;
+  {
+    test::replaced_calls calls;
+    calls->fcntl = [](int fd, int command, long argument) noexcept {
+      auto const r = unio::sys::kernel.fcntl(fd, command, argument);
+      struct stat mine{};
+      struct stat named{};
+      bool const is_it = command == F_OFD_SETLK && ::fstat(fd, &mine) == 0 &&
+                         ::stat(turn.c_str(), &named) == 0 && mine.st_ino == named.st_ino;
+      if (is_it && removed++ == 0) ::unlink(turn.c_str());
+      return r;
+    };
+    EXPECT_FALSE(replace_both());
+  }
+  EXPECT_GT(removed, 1);
+  EXPECT_TRUE(std::filesystem::exists(turn));
+  EXPECT_EQ(seen(), 'n');
+}
+
 TEST_F(update_files_, waits_for_a_file_of_which_another_process_has_a_lease) {
   test::replaced_calls calls; // open(2) with O_NONBLOCK: EWOULDBLOCK
   calls->openat = [](int d, char const* p, int f, unsigned m) noexcept -> std::int64_t {
