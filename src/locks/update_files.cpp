@@ -64,6 +64,7 @@ struct update_files::state {
 
   int read(file& f, std::size_t& size) const noexcept;
   int prepare(file& f, std::span<std::byte const> bytes) const noexcept;
+  int check_prepared(file& f) const noexcept;
   int decide(decision const& d) noexcept;
   [[nodiscard]] int complete_found(decision const& d) const noexcept;
   int commit(deadline d) noexcept;
@@ -223,6 +224,20 @@ int copy_acl(int folder, char const* name, int to) noexcept {
   return static_cast<int>(n < 0 ? n : sys::fsetxattr(to, acl, value, static_cast<std::size_t>(n), 0));
 }
 
+// What could not be put in place once that is decided, and so would stay decided: over a mount point, over a
+// file that may not be changed, or in a folder that names may only be added to. 0, or a negative errno.
+int check_replaceable(place const& p) noexcept {
+  struct statx s;
+  auto const has = [&](char const* name, int flags, std::uint64_t attributes) {
+    return sys::statx(p.folder.get(), name, flags, STATX_TYPE, &s) == 0 &&
+           (s.stx_attributes & attributes) != 0;
+  };
+  if (has("", AT_EMPTY_PATH, STATX_ATTR_APPEND)) return -EPERM;
+  if (!has(p.name, AT_SYMLINK_NOFOLLOW, STATX_ATTR_MOUNT_ROOT | STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND))
+    return 0;
+  return (s.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0 ? -EBUSY : -EPERM;
+}
+
 } // namespace
 
 int update_files::state::prepare(file& f, std::span<std::byte const> bytes) const noexcept {
@@ -233,6 +248,7 @@ int update_files::state::prepare(file& f, std::span<std::byte const> bytes) cons
   struct stat old;
   auto const is_new = sys::fstatat(p.folder.get(), p.name, &old, AT_SYMLINK_NOFOLLOW);
   if (is_new < 0 && is_new != -ENOENT) return static_cast<int>(is_new);
+  if (int const e = check_replaceable(p); e != 0) return e;
   descriptor const d(unio::detail::open_at(p.folder.get(), p.new_name, making, is_new == 0 ? 0600 : 0666));
   if (d.get() < 0) return d.get();
   hooks::step("update.new_made");
@@ -257,6 +273,17 @@ int update_files::state::prepare(file& f, std::span<std::byte const> bytes) cons
   hooks::step("update.new_synced");
   f.is_prepared = true;
   return 0;
+}
+
+// What was prepared may have been removed since, by who cleans up, or by another user after the mutex lost
+// its locks. Once decided, what is gone would be taken for renamed. 0, or a negative errno.
+int update_files::state::check_prepared(file& f) const noexcept {
+  place p;
+  struct stat s;
+  int e = p.find(root(), f.path);
+  if (e == 0) e = static_cast<int>(sys::fstatat(p.folder.get(), p.new_name, &s, AT_SYMLINK_NOFOLLOW));
+  if (e == -ENOENT) f.failed = e;
+  return e;
 }
 
 // The replacements are on the disk, and so are their names: writes down that they are decided. If that fails
@@ -291,10 +318,11 @@ int update_files::state::commit(deadline until) noexcept {
   if (size > largest_decision) return -E2BIG;
   if (int const e = d.make(size); e != 0) return e;
   folders synced(root());
-  for (file const& f : files) {
+  for (file& f : files) {
     if (!f.is_prepared) continue;
     d.add(f.path);
     if (int const e = synced.sync(f.path); e != 0) return about = f.path, e;
+    if (int const e = check_prepared(f); e != 0) return about = f.path, e;
   }
   d.seal();
   hooks::step("update.names_synced");

@@ -278,6 +278,54 @@ TEST_F(update_files_, does_not_commit_after_a_replacement_that_failed) {
   EXPECT_EQ(text("a") + text("sub/b"), "new anew b");
 }
 
+// A rename would fail when it is decided, and then all that is decided would stay so.
+TEST_F(update_files_, decides_nothing_that_cannot_be_put_in_place) {
+  static std::string_view name;
+  static std::uint64_t attributes;
+  struct {
+    char const* name;
+    std::uint64_t attributes;
+    int error;
+  } const cases[] = {{"b", STATX_ATTR_MOUNT_ROOT, EBUSY},
+                     {"b", STATX_ATTR_IMMUTABLE, EPERM},
+                     {"b", STATX_ATTR_APPEND, EPERM},
+                     {"", STATX_ATTR_APPEND, EPERM}};
+  for (auto const& c : cases) {
+    name = c.name;
+    attributes = c.attributes;
+    atomic_append m = mutex();
+    update_files u = begin(m).value();
+    test::replaced_calls calls;
+    calls->statx = [](int d, char const* p, int flags, unsigned mask, struct statx* s) noexcept {
+      auto const r = unio::sys::kernel.statx(d, p, flags, mask, s);
+      if (p == name) s->stx_attributes |= attributes;
+      return r;
+    };
+    EXPECT_EQ(u.replace(1, bytes_of("new b")).error().value(), c.error);
+    (void)u.replace(0, bytes_of("new a"));
+    EXPECT_EQ(u.commit().error().value(), c.error);
+    EXPECT_FALSE(u.is_decided());
+  }
+  EXPECT_EQ(seen(), 'o');
+  expect_nothing_left();
+}
+
+TEST_F(update_files_, reports_what_others_have_removed_before_it_decides) {
+  atomic_append m = mutex();
+  {
+    update_files u = begin(m).value();
+    ASSERT_TRUE(u.replace(0, bytes_of("new a")).has_value());
+    ASSERT_TRUE(u.replace(1, bytes_of("new b")).has_value());
+    ASSERT_TRUE(std::filesystem::remove(directory / "tree/sub/.b.unio-new"));
+    EXPECT_EQ(u.commit().error().value(), ENOENT);
+    EXPECT_EQ(text("a") + text("sub/b"), "old aold b");
+    ASSERT_TRUE(u.replace(1, bytes_of("new b")).has_value());
+    ASSERT_TRUE(u.commit().has_value());
+  }
+  EXPECT_EQ(seen(), 'n');
+  expect_nothing_left();
+}
+
 TEST_F(update_files_, takes_turns_by_the_file_that_has_the_name) {
   static std::string turn;
   static int removed;

@@ -20,7 +20,7 @@
 //   NFS                 as reliable as the mutex; a rename may be reported as failed although it was done
 //   fork                the child's copy does nothing: error::inherited_by_fork
 //   fairness, waiting   the mutex's; commits of one tree take turns, in the kernel's order
-//   cost                some 110 system calls for two files of one folder, read and replaced, with
+//   cost                some 125 system calls for two files of one folder, read and replaced, with
 //                       byte_ranges; seven of them wait for the disk: one for each file, two for each folder,
 //                       three more
 //
@@ -104,9 +104,10 @@ class UNIO_API update_files {
   /// disk when this returns. Other extended attributes are not kept, and other names of the old inode keep
   /// the old inode. A second call drops what the first prepared.
   ///
-  /// Errors         EBADF if begun shared; ENOSPC, EFBIG, EDQUOT; EPERM for an owner that cannot be kept;
-  ///                error::inherited_by_fork; as openat(2), write(2), fsync(2). commit() will fail for the
-  ///                same reason, unless another replace() of this file succeeds
+  /// Errors         EBADF if begun shared; ENOSPC, EFBIG, EDQUOT; EPERM for an owner that cannot be kept, and
+  ///                for a file or a folder that does not let it be replaced (immutable, append-only); EBUSY
+  ///                for a mount point; error::inherited_by_fork; as openat(2), write(2), fsync(2). commit()
+  ///                will fail for the same reason, unless another replace() of this file succeeds
   /// Preconditions  i < size()
   /// Cost           a dozen system calls, one of which waits for the disk
   result<void> replace(std::size_t i, std::span<std::byte const> bytes) noexcept;
@@ -114,10 +115,10 @@ class UNIO_API update_files {
   /// Puts all prepared replacements in place, as one. Keeps the locks for further changes.
   ///
   /// Effects       all or, if it fails, none; see is_decided() for the one exception
-  /// Errors        EBADF if begun shared; the error of replace(); condition::timed_out, would_block if other
-  ///               users of the tree are committing; error::inherited_by_fork; ENOMEM, ENOSPC, EIO …: nothing
-  ///               is changed then, and it may be tried again. If is_decided(): some files are replaced, the
-  ///               others will be
+  /// Errors        EBADF if begun shared; the error of replace(); ENOENT if what that prepared was removed by
+  ///               others; condition::timed_out, would_block if other users of the tree are committing;
+  ///               error::inherited_by_fork; ENOMEM, ENOSPC, EIO …: nothing is changed then, and it may be
+  ///               tried again. If is_decided(): some files are replaced, the others will be
   /// Waiting       until `d` for other commits in the tree; unbounded for the disk
   /// Cost          see the top of the file
   /// Source        rename(2), fsync(2)
