@@ -168,6 +168,21 @@ DIRECTORY_TEST(metadata, of_many_names_is_empty_where_one_has_failed) {
   EXPECT_EQ(all[1].value.inode, 0U);
 }
 
+// No field is left as an earlier call has set it.
+DIRECTORY_TEST(metadata, of_many_names_replaces_all_that_was_there) {
+  directory.write("a", "");
+  unio::stat_of_name all[] = {{.name = "a"}, {.name = "a"}};
+  std::memset(static_cast<void*>(&all[0].value), 0, sizeof(metadata));
+  std::memset(static_cast<void*>(&all[1].value), 0xff, sizeof(metadata));
+  ASSERT_TRUE(unio::stat_all(directory.handle(), all, stat_fields::everything));
+  auto const bytes = [](metadata const& m) { return reinterpret_cast<unsigned char const*>(&m); };
+  std::size_t left = 0;
+  for (std::size_t i = 0; i != sizeof(metadata); ++i)
+    left += bytes(all[0].value)[i] != bytes(all[1].value)[i] ? 1 : 0;
+  constexpr std::size_t padding = offsetof(metadata, permissions) - offsetof(metadata, kind) - 1;
+  EXPECT_LE(left, padding);
+}
+
 DIRECTORY_TEST(metadata, cuts_times_that_it_cannot_hold) {
   directory.write("a", "");
   test::failing_calls calls;
