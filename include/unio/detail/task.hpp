@@ -152,8 +152,15 @@ class task_promise_base : public task_state<T>, public affine_promise<task_promi
 
 template <class T, bool Tail> class task_promise : public task_promise_base<T, Tail> {
  public:
+  /// A number of a task that yields one: it is converted, and what that loses is warned of, where it stands.
+  void return_value(T value)
+    requires std::is_arithmetic_v<T>
+  {
+    this->emplace(value);
+  }
   template <class U = T>
-    requires can_result_in<T, U>
+    requires(can_result_in<T, U> &&
+             !(std::is_arithmetic_v<T> && std::is_arithmetic_v<std::remove_cvref_t<U>>))
   void return_value(U&& value) {
     this->emplace(static_cast<U&&>(value));
   }
