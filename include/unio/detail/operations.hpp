@@ -218,4 +218,15 @@ class UNIO_API async_no_op : public detail::operation_with<async_no_op, void> {
       : operation_with(detail::no_op_faces, m, d) {}
 };
 
+// A receiver that lacks something: an error that says what.
+template <class Sender, class Receiver>
+  requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> &&
+           !receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>> &&
+           !requires { typename std::remove_cvref_t<Receiver>::receiver_concept; }) // the standard's
+inline std::remove_cvref_t<Sender> connect(Sender&& sender, Receiver&&) {
+  static_assert(receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>,
+                "a receiver has set_value(r), which takes this operation's result, and set_done()");
+  return static_cast<Sender&&>(sender);
+}
+
 } // namespace unio

@@ -147,6 +147,16 @@ class UNIO_TO_AWAIT timeout_awaitable : public timeout_base, public child<timeou
   }
 };
 
+/// In place of a time: an error that says what to write.
+struct no_time {
+  template <class T>
+    requires(!std::convertible_to<T, deadline>)
+  no_time(T&&) { // NOLINT: implicit
+    static_assert(std::convertible_to<T, deadline>,
+                  "the time comes first, with a unit: write timeout(10s, x)");
+  }
+};
+
 } // namespace detail
 
 template <detail::startable A> auto timeout(deadline bound, A&& x) {
@@ -156,5 +166,6 @@ template <detail::startable A> auto timeout(deadline bound, A&& x) {
 template <class = void> detail::not_awaitable<detail::no_awaitable> timeout(deadline, detail::no_awaitable) {
   return {};
 }
+template <class A> detail::not_awaitable<detail::no_awaitable> timeout(detail::no_time, A&&) { return {}; }
 
 } // namespace unio
