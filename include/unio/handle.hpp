@@ -268,7 +268,8 @@ enum class barrier_kind : std::uint8_t {
 /// Returns       nothing; on a pipe or a socket, which cannot be made durable, it succeeds without effect. Of
 ///               a directory, a path_handle too, the names in it are made durable; the kinds that do not wait
 ///               do nothing there
-/// Errors        EIO, ENOSPC, EDQUOT as fsync(2): the kernel reports them once, so treat the data as lost
+/// Errors        EIO, ENOSPC, EDQUOT as fsync(2): the kernel reports them once, so treat the data as lost.
+///               EBADF of a closed handle, a path_handle that stands for the working directory too
 /// Cancellation  none once it has begun; the deadline bounds the wait before that (try_barrier: would_block)
 /// Cost          one system call; as slow as the device
 /// Runs as       io_uring FSYNC, SYNC_FILE_RANGE · fsync(2) on a thread that may block · fsync(2)

@@ -40,7 +40,8 @@ class UNIO_API path_handle : public handle {
   ///           directory that was verified
   static result<path_handle> temporary(temporary_storage where = temporary_storage::any) noexcept;
 
-  /// barrier, try_barrier, …: names that were made, renamed or removed in it are durable. See async_barrier.
+  /// barrier, try_barrier, …: names that were made, renamed or removed in it are durable. Not of the default
+  /// one (EBADF): path(".") opens the working directory. See async_barrier.
   UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind, what, = barrier_kind::wait_all))
 
  protected:

@@ -8,6 +8,8 @@
 
 #include <fcntl.h>
 
+#include <cerrno>
+
 namespace unio::inline v0_1 {
 namespace {
 
@@ -43,7 +45,7 @@ readiness wants(io_operation const& op) noexcept {
 }
 
 int perform(io_operation& op, attempt how) noexcept {
-  if (!has_effect(op)) return 0;
+  if (!has_effect(op)) return op.fd() < 0 ? -EBADF : 0; // a closed one: nothing is durable
   if (how == attempt::nonblocking) return -EAGAIN;
   if (is_anchor(op)) return detail::sync_folder(op.fd());
   switch (op::as<async_barrier>(op).what()) {

@@ -66,6 +66,16 @@ TEST(handle, survives_assignment_to_itself) {
   EXPECT_TRUE(is_open(pipe.reader.native_handle()));
 }
 
+// Nothing is durable then, nor is the working directory, for which the default path_handle stands elsewhere.
+TEST(handle, that_is_closed_makes_nothing_durable) {
+  unio::file_handle file;
+  unio::path_handle here;
+  EXPECT_EQ(file.barrier().error().value(), EBADF);
+  EXPECT_EQ(file.try_barrier(unio::barrier_kind::nowait_all).error().value(), EBADF);
+  EXPECT_EQ(here.barrier().error().value(), EBADF);
+  EXPECT_EQ(unio::run(here.co_barrier()).error().value(), EBADF);
+}
+
 TEST(handle, gives_its_descriptor_up_unclosed) {
   unio::anonymous_pipe pipe = pipe_handle::anonymous().value();
   int const fd = pipe.reader.release();
