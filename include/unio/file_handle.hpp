@@ -15,7 +15,8 @@
 
 namespace unio::inline v0_1 {
 
-/// A regular file. As io_handle; reads and writes at offsets are independent of each other. Size: 16 bytes.
+/// A regular file. As io_handle, but any number of reads and writes at offsets may be in flight together on
+/// one handle, on the thread that runs its multiplexer. Size: 16 bytes.
 ///
 /// Name  <fcntl.h> of glibc has a struct file_handle of its own: where that is included, write
 ///       unio::file_handle also after `using namespace unio`
@@ -47,9 +48,9 @@ class UNIO_API file_handle : public io_handle {
   static result<file_handle> temp_file(path_handle const& directory = {},
                                        path_view prefix = "unio-") noexcept;
   /// A file without a name, which disappears with its last handle unless it is given one (link: written
-  /// before anybody can see it). On a filesystem without such files (EOPNOTSUPP) it has a random name for a
-  /// moment, and cannot be given one later. Errors: as temp_file(). Cost: one system call; without a
-  /// directory those of temporary() before it.
+  /// before anybody can see it; see async_link_inode). Only its owner may read it. On a filesystem without
+  /// such files (EOPNOTSUPP) it has a random name for a moment, and cannot be given one later. Errors: as
+  /// temp_file(). Cost: one system call; without a directory those of temporary() before it.
   static result<file_handle> temp_inode(path_handle const& directory = {}) noexcept;
   /// A new file in `directory` with a random name beginning with `prefix`, which stays. Only its owner can
   /// read it. Errors: as temp_file(). Cost: two system calls.

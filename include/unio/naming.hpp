@@ -70,8 +70,8 @@ enum class unlink_mode : std::uint8_t {
 UNIO_OPERATION(relink, void, (handle const&, h), (path_handle const&, base), (path_view, name),
                (relink_mode, how, = relink_mode::replace))
 
-/// Gives what the handle has open one more name. Also an anonymous file (file_handle::temp_inode that may be
-/// linked); free of races.
+/// Gives what the handle has open one more name, free of races. Also a file_handle::temp_inode: of that the
+/// kernel still says "(deleted)", so use unio::rename and unio::unlink by the name, not relink and unlink.
 ///
 /// Errors        EEXIST; EXDEV; EPERM for a directory; ENOENT for a file whose names were all removed; as
 ///               linkat(2)

@@ -446,6 +446,19 @@ DIRECTORY_TEST(temp_inode, has_no_name) {
   EXPECT_EQ(f.unlink().error().value(), ENOENT);
 }
 
+// Of which the kernel still says that it was deleted: the handle does not know the name.
+DIRECTORY_TEST(temp_inode, that_was_linked_is_renamed_and_unlinked_by_its_name) {
+  file_handle f = file_handle::temp_inode(directory.handle()).value();
+  EXPECT_EQ(f.stat(unio::stat_fields::permissions).value().permissions, 0600);
+  ASSERT_TRUE(f.link(directory.handle(), "a"));
+  EXPECT_TRUE(f.current_path().value().ends_with(" (deleted)"));
+  EXPECT_EQ(f.relink(directory.handle(), "b").error().value(), ENOENT);
+  EXPECT_EQ(f.unlink().error().value(), ENOENT);
+  EXPECT_TRUE(unio::rename(directory.handle(), "a", directory.handle(), "b"));
+  EXPECT_TRUE(unio::unlink(directory.handle(), "b", unio::unlink_mode::file));
+  EXPECT_EQ(directory.count(), 0);
+}
+
 DIRECTORY_TEST(temp_inode, is_made_with_a_name_for_a_moment_where_the_filesystem_needs_one) {
   test::replaced_calls calls;
   calls->openat = [](int dir, char const* path, int flags, unsigned permissions) noexcept -> std::int64_t {
@@ -454,6 +467,29 @@ DIRECTORY_TEST(temp_inode, is_made_with_a_name_for_a_moment_where_the_filesystem
   };
   EXPECT_TRUE(file_handle::temp_inode(directory.handle()));
   EXPECT_EQ(directory.count(), 0);
+}
+
+DIRECTORY_TEST(file, has_any_number_of_reads_and_writes_in_flight) {
+  file_handle f = file_handle::temp_inode(directory.handle()).value();
+  auto const one = [](file_handle& on, int i) -> unio::task<bool> {
+    std::vector<unsigned char> const wrote(512, static_cast<unsigned char>(i));
+    std::vector<unsigned char> read(512);
+    unio::extent_type const at = 512U * static_cast<unsigned>(i);
+    for (int n = 0; n != 3; ++n) {
+      auto const put = co_await on.co_write({wrote, at});
+      auto const got = co_await on.co_read({read, at});
+      if (put.bytes_transferred() != 512 || got.bytes_transferred() != 512 || read != wrote) co_return false;
+    }
+    co_return true;
+  };
+  std::vector<unio::task<bool>> all;
+  for (int i = 0; i != 100; ++i) all.push_back(one(f, i));
+  int right = 0;
+  unio::run([](std::vector<unio::task<bool>>& each, int& n) -> unio::task<> {
+    auto const ended = co_await unio::when_all(each);
+    for (bool const is_right : ended) n += is_right;
+  }(all, right));
+  EXPECT_EQ(right, 100);
 }
 
 DIRECTORY_TEST(uniquely_named_file, stays) {
