@@ -21,7 +21,7 @@ using creation = unio::handle::creation;
 using mode = unio::handle::mode;
 
 // 0, or an error: then the file is as it was.
-std::error_code replace(path_handle const& directory, std::string const& path, std::string_view contents) {
+std::error_code replace(path_handle const& directory, unio::path_view name, std::string_view contents) {
   auto fresh = file_handle::uniquely_named_file(directory, ".new-");
   if (!fresh) return fresh.error();
   auto failed = [&](std::error_code why) {
@@ -34,13 +34,11 @@ std::error_code replace(path_handle const& directory, std::string const& path, s
     n += r.bytes_transferred();
   }
   // Only its owner, this user, can read such a file. It becomes as open as the one that it replaces.
-  if (auto const old = unio::stat({}, path, unio::stat_fields::permissions, unio::last_link::followed))
+  if (auto const old = unio::stat(directory, name, unio::stat_fields::permissions, unio::last_link::followed))
     if (auto const r = fresh->set_metadata({.permissions = old->permissions}); !r) return failed(r.error());
   // Before the name leads to it. Otherwise a crash could leave the name with an empty file.
   if (auto const r = fresh->barrier(); !r) return failed(r.error());
-  std::string const from = fresh->current_path().value();
-  if (std::rename(from.c_str(), path.c_str()) != 0)
-    return failed(std::error_code(errno, std::system_category()));
+  if (auto const r = fresh->relink(directory, name); !r) return failed(r.error());
   return {};
 }
 
@@ -50,9 +48,8 @@ int main() {
   char name[] = "/tmp/unio-replaced-XXXXXX";
   if (::mkdtemp(name) == nullptr) return 1;
   path_handle const directory = path_handle::path(name).value();
-  std::string const path = std::string(name) + "/settings";
   std::string const contents[] = {std::string(100'000, 'a'), std::string(200'000, 'b')};
-  if (replace(directory, path, contents[0])) return 1;
+  if (replace(directory, "settings", contents[0])) return 1;
 
   std::atomic<bool> stop{false}, torn{false};
   std::atomic<int> readings{0};
@@ -66,11 +63,11 @@ int main() {
     }
   });
   bool fine = true;
-  for (int i = 0; i != 50 && fine; ++i) fine = !replace(directory, path, contents[i % 2]);
+  for (int i = 0; i != 50 && fine; ++i) fine = !replace(directory, "settings", contents[i % 2]);
   stop = true;
   reader.join();
   std::printf("50 replacements, %d readings, %s\n", readings.load(), torn ? "some torn" : "none torn");
-  (void)std::remove(path.c_str());
+  (void)unio::unlink(directory, "settings", unio::unlink_mode::file);
   (void)std::remove(name);
   return fine && !torn ? 0 : 1;
 }
