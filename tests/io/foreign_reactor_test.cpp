@@ -863,11 +863,12 @@ TEST(foreign_entries, of_which_the_kernel_took_none_are_cancelled_by_another_thr
   transfer.set_entry(entry);
   EXPECT_FALSE(reactor.start(transfer, watch));
   static std::binary_semaphore is_entering{0};
+  static std::atomic<bool> refuses;
+  refuses = true;
   failing_calls calls;
   calls.answer<&table::io_uring_enter>([](int fd, unsigned n, unsigned min, unsigned flags, void const* a,
                                           std::size_t size) noexcept -> std::int64_t {
-    static std::atomic<bool> has_refused{false};
-    if (n == 0 || has_refused.exchange(true))
+    if (n == 0 || !refuses.exchange(false))
       return unio::sys::kernel.io_uring_enter(fd, n, min, flags, a, size);
     is_entering.release();
     while (failing_calls::count<&table::sched_yield>() == 0) std::this_thread::yield();
