@@ -67,7 +67,7 @@ TEST(handle, survives_assignment_to_itself) {
 }
 
 // Nothing is durable then, nor is the working directory, for which the default path_handle stands elsewhere.
-TEST(handle, that_is_closed_makes_nothing_durable) {
+TEST(closed_handle, makes_nothing_durable) {
   unio::file_handle file;
   unio::path_handle here;
   EXPECT_EQ(file.barrier().error().value(), EBADF);
