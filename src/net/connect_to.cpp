@@ -84,7 +84,8 @@ task<result<socket_handle>> connect_to_address(endpoint to, deadline d, address_
   if (here.stop.stop_requested()) [[unlikely]]
     co_return explained(why, to, detail::failed(-ECANCELED, "connect"));
   io_result<socket_handle> s = co_await socket_handle::co_connected_to(to, d);
-  if (!s.has_value()) [[unlikely]] co_return explained(why, to, s.error());
+  if (!s.has_value()) [[unlikely]]
+    co_return explained(why, to, s.error());
   co_return std::move(*s);
 }
 
@@ -146,7 +147,8 @@ task<result<socket_handle>> co_connect_to(std::string_view host_and_port, deadli
   char const* wrong = nullptr;
   int code = 0;
   endpoint const address = detail::sockets::parse(host_and_port, wrong, code);
-  if (wrong != nullptr) [[unlikely]] return connect_to_other(host_and_port, d, options, code, wrong);
+  if (wrong != nullptr) [[unlikely]]
+    return connect_to_other(host_and_port, d, options, code, wrong);
   return connect_to_address(address, d, options.family, options.why);
 }
 
