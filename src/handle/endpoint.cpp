@@ -251,7 +251,7 @@ char const* parse_dotted(std::string_view const all, std::uint8_t (&address)[4],
   char const* at = all.data();
   char const* const end = at + all.size();
   unsigned value = 0;
-#pragma GCC unroll 4 // a tenth of co_connect_to()'s own instructions
+#pragma GCC unroll 4 // a twentieth of co_connect_to()'s own instructions
   for (int i = 0; i != 4; ++i) {
     char const* const number = at;
     if (!take_up_to(255, at, end, value) || at == end || *at != (i == 3 ? ':' : '.'))

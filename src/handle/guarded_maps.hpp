@@ -8,8 +8,9 @@
 
 namespace unio::inline v0_1::detail {
 
-/// Lists the memory of a map. A number for the functions below, or -1: as many as can be are listed.
-int guard(std::byte const* begin, std::size_t bytes) noexcept;
+/// Lists the memory of a map. A number for the functions below, or -1: as many as can be are listed. `cut`:
+/// what was_cut() said where it was before.
+int guard(std::byte const* begin, std::size_t bytes, bool cut = false) noexcept;
 /// Takes it off the list. Before the memory is unmapped, or moved.
 void unguard(int number) noexcept;
 /// Whether the handler has put something in the place of a page of it.

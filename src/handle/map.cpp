@@ -134,6 +134,7 @@ result<void> map_handle::grow_reservation(extent_type bytes) noexcept {
     return ::mremap(at_, static_cast<std::size_t>(reservation_), static_cast<std::size_t>(room),
                     MREMAP_MAYMOVE);
   };
+  bool const cut = was_cut();
   detail::unguard(guarded_as_); // before other memory can be where it was
   void* at = move();
   if (at == MAP_FAILED && errno == EFAULT) { // parts that advise() has made different are not one piece
@@ -145,7 +146,7 @@ result<void> map_handle::grow_reservation(extent_type bytes) noexcept {
     at_ = static_cast<std::byte*>(at);
     reservation_ = room;
   }
-  guarded_as_ = has_file() ? detail::guard(at_, static_cast<std::size_t>(reservation_)) : -1;
+  guarded_as_ = has_file() ? detail::guard(at_, static_cast<std::size_t>(reservation_), cut) : -1;
   if (e != 0) return detail::failed(e, "grow_reservation", fd_);
   return {};
 }

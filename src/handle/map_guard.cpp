@@ -64,7 +64,7 @@ void on_bus_error(int signal, siginfo_t* information, void* context) {
 
 } // namespace
 
-int detail::guard(std::byte const* begin, std::size_t bytes) noexcept {
+int detail::guard(std::byte const* begin, std::size_t bytes, bool cut) noexcept {
   for (std::size_t i = 0; i != maps.size(); ++i) {
     std::uintptr_t free = 0;
     if (maps[i].begin.load(std::memory_order_relaxed) != 0 ||
@@ -72,7 +72,7 @@ int detail::guard(std::byte const* begin, std::size_t bytes) noexcept {
       continue;
     auto const at = reinterpret_cast<std::uintptr_t>(begin);
     maps[i].end.store(at + bytes, std::memory_order_relaxed);
-    maps[i].cut.store(false, std::memory_order_relaxed);
+    maps[i].cut.store(cut, std::memory_order_relaxed);
     maps[i].begin.store(at, std::memory_order_release); // pairs with the acquire in the handler
     return static_cast<int>(i);
   }

@@ -75,9 +75,14 @@ result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& ba
 result<void> mapped_file_handle::map(extent_type length, extent_type reserve) noexcept {
   if (length > largest_map || reserve > largest_map) return detail::failed(-ENOMEM, "mapped_file", fd_);
   extent_type const wanted = reserve == 0 ? room_for(length) : std::max(length, reserve);
+  bool const cut = was_cut();
   detail::unguard(std::exchange(guarded_as_, -1)); // before other memory can be where it was
   std::int64_t const at = map_ == nullptr ? map_anew(nullptr, wanted) : move_map(wanted);
-  if (at < 0 && map_ != nullptr) guarded_as_ = detail::guard(map_, reservation_);
+  if (at >= 0) {
+    map_ = reinterpret_cast<std::byte*>(at);
+    reservation_ = wanted;
+  }
+  if (map_ != nullptr) guarded_as_ = detail::guard(map_, reservation_, cut);
   if (at < 0)
     return detail::failed_as_open(
         at, "mapped_file", fd_,
@@ -85,9 +90,6 @@ result<void> mapped_file_handle::map(extent_type length, extent_type reserve) no
   detail::mapped_view.store([](mapped_file_handle& f, extent_type offset, std::size_t bytes,
                                std::byte*& where) noexcept { return f.view(offset, bytes, where); },
                             std::memory_order_relaxed);
-  map_ = reinterpret_cast<std::byte*>(at);
-  guarded_as_ = detail::guard(map_, wanted);
-  reservation_ = wanted;
   length_ = length;
   return {};
 }

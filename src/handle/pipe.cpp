@@ -65,8 +65,8 @@ int create_end(int directory, char const* name, mode m, unsigned permissions, de
   // While it waits for a reader another process may put something else there.
   detail::descriptor const mine(detail::open_at(directory, name, O_PATH | O_NOFOLLOW, 0));
   fd = mine.get() < 0 ? mine.get() : open_end(directory, name, m, d);
-  bool const is_there = mine.get() < 0 || detail::has_name(directory, name, mine.get());
-  if (fd < 0 && is_there) sys::unlinkat(directory, name, 0);
+  if (fd < 0 && mine.get() >= 0 && detail::has_name(directory, name, mine.get()))
+    sys::unlinkat(directory, name, 0);
   return fd;
 }
 
